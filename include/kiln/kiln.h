@@ -1,0 +1,121 @@
+// Kiln: loads an ONNX model with dynamic dimensions and runs it on kernels generated for this machine.
+//
+//   kiln::Session session = kiln::Session::load("model.onnx");
+//   std::vector<kiln::Tensor> outputs = session.run({{"x", kiln::Tensor::view(kiln::DType::F32, {8, 784}, data)}});
+//
+// Errors are kiln::Error exceptions. This header needs nothing but the standard library.
+#pragma once
+
+#include <kiln/dtype.h>
+#include <kiln/error.h>
+#include <kiln/tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+
+// An extent of a model's input or output: a number, or the name of a symbol bound by each run.
+struct DimInfo {
+  std::int64_t extent = -1;  // -1: symbolic
+  std::string symbol;        // empty for an anonymous dimension
+};
+
+struct ValueInfo {
+  std::string name;
+  DType dtype = DType::F32;
+  std::optional<std::vector<DimInfo>> shape;  // nothing: any rank
+};
+
+enum class KernelChoice : std::uint8_t {
+  Generated,   // compiled kernels, reference kernels where none can be made
+  Reference,   // reference kernels alone
+  Reference64, // reference kernels with every f32 computed in f64: the truth that tests compare with
+};
+
+struct Options {
+  // Instruction set of generated code: "native", "x86-64-v3" (AVX2 and FMA), "x86-64-v4" (AVX-512).
+  std::string target = "native";
+  KernelChoice kernels = KernelChoice::Generated;
+  // Threads of a run, the caller's included. 0: the CPUs that this process may use.
+  int threads = 0;
+  // The kernel cache file. Empty: kernels.sqlite in $XDG_CACHE_HOME/kiln or ~/.cache/kiln. "off": none.
+  std::string cache;
+  // A replacement by a reference kernel is an error, not a fallback.
+  bool strict = false;
+  // Most bytes of arena memory over all concurrent runs; a run that needs more is refused. 0: no cap.
+  std::int64_t memory_limit = 0;
+  // Called with one line per compiled kernel, per fallback and per cache problem, from any thread.
+  std::function<void(std::string_view)> log;
+};
+
+// Counters of a Session since it was loaded.
+struct SessionStats {
+  std::int64_t kernels_compiled = 0;
+  std::int64_t kernels_from_cache = 0;
+  double compile_ms_total = 0;
+  double compile_ms_median = 0;
+  std::int64_t fallback_nodes = 0;     // nodes of the newest Plan that run on reference kernels
+  std::int64_t plans_made = 0;
+  std::int64_t planned_bytes = 0;      // predicted peak of the newest Plan: arena and prepared constants
+  // Why nodes fell back: (node and op, reason).
+  std::vector<std::pair<std::string, std::string>> fallbacks;
+};
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+// A loaded model. Immutable after load; run() may be called from many threads at once.
+class Session {
+ public:
+  static Session load(const std::string& path, const Options& options = {});
+  // `bytes` are read during the call only. External data is looked up in `folder`.
+  static Session load_bytes(std::span<const std::byte> bytes, const std::string& folder, const Options& options = {});
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  const std::vector<ValueInfo>& inputs() const;
+  const std::vector<ValueInfo>& outputs() const;
+
+  // Runs once; inputs by name in any order, every one given. The outputs are new tensors in model order.
+  std::vector<Tensor> run(std::span<const NamedTensor> inputs) const;
+  std::vector<Tensor> run(std::initializer_list<NamedTensor> inputs) const;
+  // The same into memory of the caller: `outputs` in model order with the right dtypes and extents
+  // (output_extents() tells them). Nothing is allocated once the Plan for these sizes exists.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+
+  // Extents of every output for inputs (in model order) of these extents; empty where the size depends on
+  // the values.
+  std::vector<std::optional<std::vector<std::int64_t>>> output_extents(
+      std::span<const std::vector<std::int64_t>> input_extents) const;
+
+  SessionStats stats() const;
+
+  // What `kiln explain` prints. Stages: graph, regions, plan, tile, llvm, asm. `filter` keeps items whose name
+  // contains it. `plan` needs the extents of every input.
+  std::string explain(std::string_view stage, std::string_view filter,
+                      std::span<const std::vector<std::int64_t>> input_extents) const;
+
+  struct Implementation;
+
+ private:
+  explicit Session(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
+
+// The library's version, "0.1.0".
+std::string_view version();
+
+}  // namespace kiln

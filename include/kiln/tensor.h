@@ -1,0 +1,90 @@
+// A dense row-major host tensor: what a Session takes and gives, and constants inside Kiln. Copying shares
+// the bytes; the bytes of a shared tensor are not to be written while others read them.
+#pragma once
+
+#include <kiln/dtype.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+using Extents = std::vector<std::int64_t>;
+
+// "2x3x4", or "scalar" for rank 0.
+std::string to_string(std::span<const std::int64_t> extents);
+
+class Tensor {
+ public:
+  Tensor() = default;
+
+  // New zeroed storage, 64-byte aligned (strings: empty). Throws Error (limit_exceeded or
+  // out_of_memory) instead of bad_alloc.
+  Tensor(DType dtype, Extents extents);
+
+  // Bytes owned by `owner` (a mapped file, a caller's buffer); `data` holds byte_size() bytes.
+  Tensor(DType dtype, Extents extents, std::shared_ptr<const void> owner, const std::byte* data);
+
+  // Memory of the caller, which must outlive every copy; read and written in place.
+  static Tensor view(DType dtype, Extents extents, void* data);
+
+  // Throws Error (caller, shape_mismatch) unless the extents hold exactly the values.
+  template <typename T>
+  static Tensor from(DType dtype, Extents extents, std::span<const T> values);
+  // A rank-1 i64 tensor; a rank-0 one.
+  static Tensor from_integers(std::span<const std::int64_t> values);
+  static Tensor from_integer(std::int64_t value);
+
+  DType dtype() const { return dtype_; }
+  const Extents& extents() const { return extents_; }
+  std::int64_t rank() const { return static_cast<std::int64_t>(extents_.size()); }
+  std::int64_t elements() const { return elements_; }
+  std::int64_t byte_size() const;  // strings: bytes of the std::string objects
+
+  const std::byte* data() const { return data_; }
+  // For the creator of the bytes, before they are shared.
+  std::byte* mutable_data() { return const_cast<std::byte*>(data_); }
+
+  // Elements as T, whose size must be that of the dtype (bool-like i1 as std::uint8_t or bool; f16 and
+  // bf16 as 16-bit types; strings as std::string).
+  template <typename T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data_), static_cast<std::size_t>(elements_)};
+  }
+  template <typename T>
+  std::span<T> as_mutable() {
+    return {reinterpret_cast<T*>(mutable_data()), static_cast<std::size_t>(elements_)};
+  }
+
+  // The same bytes under other extents of equal product.
+  Tensor reshaped(Extents extents) const;
+
+  // Elements of any integer dtype as i64. Throws Error (type_mismatch) otherwise.
+  std::vector<std::int64_t> to_integers() const;
+
+  bool operator==(const Tensor& other) const;  // dtype, extents and bytes
+
+ private:
+  void check_elements(std::int64_t expected) const;
+
+  DType dtype_ = DType::F32;
+  Extents extents_;
+  std::int64_t elements_ = 0;
+  std::shared_ptr<const void> owner_;
+  const std::byte* data_ = nullptr;
+};
+
+template <typename T>
+Tensor Tensor::from(DType dtype, Extents extents, std::span<const T> values) {
+  Tensor tensor(dtype, std::move(extents));
+  tensor.check_elements(static_cast<std::int64_t>(values.size()));
+  std::copy(values.begin(), values.end(), tensor.as_mutable<T>().begin());
+  return tensor;
+}
+
+}  // namespace kiln

@@ -1,0 +1,111 @@
+#include <kiln/tensor.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "ir/base/checked_math.h"
+#include "ir/base/errors.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::shared_ptr<std::byte> allocate_zeroed(std::int64_t bytes) {
+  const std::size_t rounded = (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded));
+  if (memory == nullptr) throw_environment(ErrorCode::OutOfMemory, "cannot allocate {} bytes for a tensor", bytes);
+  std::memset(memory, 0, rounded);
+  return {memory, [](std::byte* p) { std::free(p); }};
+}
+
+template <typename T>
+void append_integers(const Tensor& tensor, std::vector<std::int64_t>& out) {
+  for (const T value : tensor.as<T>()) out.push_back(static_cast<std::int64_t>(value));
+}
+
+}  // namespace
+
+std::string to_string(std::span<const std::int64_t> extents) {
+  if (extents.empty()) return "scalar";
+  return fmt::format("{}", fmt::join(extents, "x"));
+}
+
+Tensor::Tensor(DType dtype, Extents extents) : dtype_(dtype), extents_(std::move(extents)) {
+  elements_ = element_count(extents_);
+  if (dtype == DType::String) {
+    auto strings = std::make_shared<std::vector<std::string>>(static_cast<std::size_t>(elements_));
+    data_ = reinterpret_cast<const std::byte*>(strings->data());
+    owner_ = std::move(strings);
+    return;
+  }
+  auto memory = allocate_zeroed(kiln::byte_size(dtype, elements_));
+  data_ = memory.get();
+  owner_ = std::move(memory);
+}
+
+Tensor::Tensor(DType dtype, Extents extents, std::shared_ptr<const void> owner, const std::byte* data)
+    : dtype_(dtype), extents_(std::move(extents)), owner_(std::move(owner)), data_(data) {
+  elements_ = element_count(extents_);
+}
+
+Tensor Tensor::view(DType dtype, Extents extents, void* data) {
+  return {dtype, std::move(extents), nullptr, static_cast<const std::byte*>(data)};
+}
+
+void Tensor::check_elements(std::int64_t expected) const {
+  if (elements_ != expected) {
+    throw_caller(ErrorCode::ShapeMismatch, "{} elements wanted for {}, got {} values", elements_, to_string(extents_), expected);
+  }
+}
+
+Tensor Tensor::from_integers(std::span<const std::int64_t> values) {
+  return from(DType::I64, {static_cast<std::int64_t>(values.size())}, values);
+}
+
+Tensor Tensor::from_integer(std::int64_t value) { return from(DType::I64, {}, std::span<const std::int64_t>(&value, 1)); }
+
+std::int64_t Tensor::byte_size() const {
+  if (dtype_ == DType::String) return elements_ * static_cast<std::int64_t>(sizeof(std::string));
+  return kiln::byte_size(dtype_, elements_);
+}
+
+Tensor Tensor::reshaped(Extents extents) const {
+  Tensor result = *this;
+  result.extents_ = std::move(extents);
+  const std::int64_t elements = element_count(result.extents_);
+  if (elements != elements_) {
+    throw_caller(ErrorCode::ShapeMismatch, "cannot view {} elements as {}", elements_, to_string(result.extents_));
+  }
+  return result;
+}
+
+std::vector<std::int64_t> Tensor::to_integers() const {
+  std::vector<std::int64_t> out;
+  out.reserve(static_cast<std::size_t>(elements_));
+  switch (dtype_) {
+    case DType::I1:
+    case DType::U8: append_integers<std::uint8_t>(*this, out); break;
+    case DType::I8: append_integers<std::int8_t>(*this, out); break;
+    case DType::I16: append_integers<std::int16_t>(*this, out); break;
+    case DType::I32: append_integers<std::int32_t>(*this, out); break;
+    case DType::I64: append_integers<std::int64_t>(*this, out); break;
+    case DType::U16: append_integers<std::uint16_t>(*this, out); break;
+    case DType::U32: append_integers<std::uint32_t>(*this, out); break;
+    case DType::U64: append_integers<std::uint64_t>(*this, out); break;
+    default: throw_caller(ErrorCode::TypeMismatch, "expected an integer tensor, got {}", name(dtype_));
+  }
+  return out;
+}
+
+bool Tensor::operator==(const Tensor& other) const {
+  if (dtype_ != other.dtype_ || extents_ != other.extents_) return false;
+  if (dtype_ == DType::String) {
+    const auto a = as<std::string>(), b = other.as<std::string>();
+    return std::equal(a.begin(), a.end(), b.begin());
+  }
+  return elements_ == 0 || std::memcmp(data_, other.data_, static_cast<std::size_t>(byte_size())) == 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,175 @@
+// Builds Kernels so that C++ reads like Triton:
+//
+//   KernelBuilder k("softmax");
+//   auto x = k.input("x", Type::view(F32, {kDynamic, kDynamic}));
+//   auto y = k.output("y", ...);
+//   k.grid({x.dim(0)});
+//   Expr r = k.program_id(0), n = x.dim(1);
+//   Expr m = k.loop(0, n, BLOCK, {k.constant(F32, -INFINITY)}, [&](Expr j, Exprs carried) -> Exprs {
+//     return {max(carried[0], k.reduce(Combiner::Max, x.load({r, j}, {1, BLOCK}, -INFINITY), 1))};
+//   })[0];
+//
+// Scalars and tiles combine by broadcasting; a C++ number takes the dtype of the other operand. Misuse (type
+// mismatch, wrong rank) throws Error (bug) at once, at the line that built it. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/tile/kernel.h"
+
+namespace kiln::tile {
+
+class KernelBuilder;
+
+// A scalar or tile value under construction.
+class Expr {
+ public:
+  Expr() = default;
+  Expr(KernelBuilder* builder, ValueId id) : builder_(builder), id_(id) {}
+  const Type& type() const;
+  ValueId id() const { return id_; }
+  KernelBuilder* builder() const { return builder_; }
+  explicit operator bool() const { return builder_ != nullptr; }
+
+ private:
+  KernelBuilder* builder_ = nullptr;
+  ValueId id_;
+};
+using Exprs = std::vector<Expr>;
+
+// An index operand: a Value or an integer constant.
+struct Index {
+  Expr expr;
+  std::int64_t constant = 0;
+  Index(Expr e) : expr(e) {}                  // NOLINT(google-explicit-constructor)
+  Index(std::int64_t c) : constant(c) {}      // NOLINT(google-explicit-constructor)
+  Index(int c) : constant(c) {}               // NOLINT(google-explicit-constructor)
+};
+using Indices = std::vector<Index>;
+
+// A view under construction; every combinator gives a derived view.
+class View {
+ public:
+  View() = default;
+  View(KernelBuilder* builder, ValueId id) : builder_(builder), id_(id) {}
+  const Type& type() const;
+  ValueId id() const { return id_; }
+  explicit operator bool() const { return builder_ != nullptr; }
+
+  Expr dim(int axis) const;
+  // The box of `extents` at `at`; empty extents load a scalar. Elements outside have `fill`.
+  Expr load(const Indices& at, std::vector<std::int64_t> extents, double fill = 0) const;
+  Expr load(const Indices& at) const;
+  void store(const Indices& at, Expr value) const;
+  void atomic_add(const Indices& at, Expr value) const;
+
+  View slice(const Indices& offsets, const Indices& extents, std::vector<std::int64_t> steps = {}) const;
+  View transpose(std::vector<std::int64_t> permutation) const;
+  View broadcast(std::vector<std::int64_t> axes, const Indices& extents) const;
+  View merge(std::vector<std::int64_t> axes) const;
+  View split(int axis, const Indices& extents) const;
+  struct Window {
+    std::vector<std::int64_t> axes, kernel, strides, dilations;
+    Indices low, high;
+    double value = 0;
+  };
+  View window(const Window& window) const;
+  View pad(const Indices& low, const Indices& high, PadMode mode, double value = 0) const;
+  View gather(int axis, View indices) const;
+  View concat(View other, int axis) const;
+
+ private:
+  KernelBuilder* builder_ = nullptr;
+  ValueId id_;
+};
+
+class KernelBuilder {
+ public:
+  explicit KernelBuilder(std::string name);
+  KernelBuilder(const KernelBuilder&) = delete;
+  KernelBuilder& operator=(const KernelBuilder&) = delete;
+
+  View input(std::string name, Type view_type, int alias_group = 0);
+  View output(std::string name, Type view_type, int alias_group = 0);
+  View inout(std::string name, Type view_type);
+  Expr scalar(std::string name, DType dtype);
+
+  // Sets the grid: `build` runs with the grid Block open and gives one extent per dimension.
+  void grid(const std::function<Indices()>& build);
+
+  Expr program_id(int axis);
+  Expr num_programs(int axis);
+  Expr constant(DType dtype, double value);
+  Expr constant_integer(DType dtype, std::int64_t value);
+  Expr index(std::int64_t value) { return constant_integer(DType::I64, value); }
+  Expr splat(Expr scalar, std::vector<std::int64_t> extents);
+  Expr zeros(DType dtype, std::vector<std::int64_t> extents);
+  Expr full(DType dtype, std::vector<std::int64_t> extents, double value);
+  Expr iota(DType dtype, std::vector<std::int64_t> extents, int axis);
+
+  Expr call(Function function, std::span<const Expr> operands);
+  Expr cast(Expr value, DType dtype);
+  Expr bitcast(Expr value, DType dtype);
+  Expr reshape(Expr tile, std::vector<std::int64_t> extents);
+  Expr transpose(Expr tile, std::vector<std::int64_t> permutation);
+  Expr broadcast(Expr value, std::vector<std::int64_t> extents);
+  Expr slice(Expr tile, std::vector<std::int64_t> offsets, std::vector<std::int64_t> extents);
+  Expr concat(std::span<const Expr> tiles, int axis);
+  // The first result; reduce_all gives all of them. A negative axis counts from the end.
+  Expr reduce(Combiner combiner, Expr tile, int axis);
+  Exprs reduce_all(Combiner combiner, Expr tile, int axis);
+  Exprs scan(Combiner combiner, Expr tile, int axis, bool exclusive = false, bool reverse = false);
+  Expr dot(Expr accumulator, Expr a, Expr b, int batch_axes = 0);
+  Expr mask(Expr tile, int axis, Index length, double fill);
+  Expr assume_range(Expr index, std::int64_t multiple_of, std::int64_t at_least, std::int64_t at_most);
+
+  View local(DType dtype, const Indices& extents, std::int64_t max_elements);
+
+  using LoopBody = std::function<Exprs(Expr index, const Exprs& carried)>;
+  Exprs loop(Index lo, Index hi, Index step, const Exprs& initial, const LoopBody& body);
+  void loop(Index lo, Index hi, Index step, const std::function<void(Expr index)>& body);
+  using ContractBody = std::function<Exprs(const Exprs& indices, const Exprs& carried)>;
+  Exprs contract(const Indices& extents, std::vector<std::int64_t> blocks, const Exprs& initial,
+                 const ContractBody& body);
+  Exprs branch(Expr condition, const std::function<Exprs()>& then, const std::function<Exprs()>& otherwise);
+
+  // Ends the body, verifies, and gives the Kernel; the builder is then empty.
+  Kernel finish();
+
+  // Low level, for the parser and passes: appends an Op to the open Block; results get the types that
+  // infer_types() (verifier.h) derives, or `explicit_types` where the Opcode needs them.
+  std::vector<ValueId> append(Opcode code, std::vector<ValueId> operands, Attributes attributes = {},
+                              std::vector<Type> explicit_types = {}, std::vector<BlockId> blocks = {});
+  ValueId resolve(const Index& index);
+  Kernel& kernel() { return kernel_; }
+
+ private:
+  friend class Expr;
+  friend class View;
+  Kernel kernel_;
+  std::vector<BlockId> open_;
+};
+
+Expr operator-(Expr a);
+Expr operator+(Expr a, Expr b);
+Expr operator-(Expr a, Expr b);
+Expr operator*(Expr a, Expr b);
+Expr operator/(Expr a, Expr b);
+Expr operator+(Expr a, double b);
+Expr operator-(Expr a, double b);
+Expr operator*(Expr a, double b);
+Expr operator/(Expr a, double b);
+Expr operator+(double a, Expr b);
+Expr operator-(double a, Expr b);
+Expr operator*(double a, Expr b);
+Expr operator/(double a, Expr b);
+// One free function per row of elementwise.def that is not an operator: exp(x), max(a, b), select(c, a, b) ...
+Expr apply(Function function, std::initializer_list<Expr> operands);
+
+}  // namespace kiln::tile
