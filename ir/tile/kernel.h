@@ -1,8 +1,8 @@
 // A Kernel: a tile-IR function over a grid of independent program instances.
 //
 // Plain data: Values, Ops and Blocks are vectors addressed by typed Ids. A Block lists Ops in order and ends
-// with a Yield (the body's top Block yields nothing). Values are SSA: each is a parameter, a Block argument or
-// a result of one Op, and is visible in the Blocks nested where it is defined. Meta parameters are bound
+// with a Yield (the body's top Block yields nothing). Values are SSA: each is a parameter, a Block argument
+// or a result of one Op, and is visible in the Blocks nested where it is defined. Meta parameters are bound
 // before a Kernel exists, so every tile has static extents.
 #pragma once
 
@@ -75,6 +75,10 @@ struct Attributes {
   std::string text;     // Assert, Print
   bool operator==(const Attributes&) const = default;
 };
+
+// Axes 0 to kMaxGridRank - 1 have program ids; blocks nest at most kMaxBlockDepth deep.
+constexpr int kMaxGridRank = 6;
+constexpr int kMaxBlockDepth = 32;
 
 struct Op {
   Opcode code = Opcode::Constant;

@@ -31,7 +31,8 @@ std::vector<KernelSignature> parse_signatures(std::string_view source, std::stri
 // Every kernel in `source`, specialised with `bindings`; a meta parameter without a binding takes its first
 // tune choice. Throws Error (caller) with "file:line:column". Bounded: sizes and nesting have limits, so
 // that hostile text is refused, never a crash.
-std::vector<Kernel> parse_kernels(std::string_view source, std::string_view file_name, const MetaBindings& bindings = {});
+std::vector<Kernel> parse_kernels(std::string_view source, std::string_view file_name,
+                                  const MetaBindings& bindings = {});
 
 std::string print(const Kernel& kernel);
 

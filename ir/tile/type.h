@@ -1,18 +1,19 @@
 // Types of tile-IR values: scalars, tiles with static extents, and tensor views with implicit bounds.
 #pragma once
 
-#include <kiln/dtype.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <kiln/dtype.h>
 
 namespace kiln::tile {
 
 // An extent or stride known only at run time; prints as `?`.
 constexpr std::int64_t kDynamic = INT64_MIN;
 constexpr int kMaxViewRank = 10;
-constexpr int kMaxTileRank = 6;  // axes with an extent other than 1
+constexpr int kMaxTileRank = 6;  // axes with an extent other than 1; at most kMaxViewRank axes in all
+constexpr std::int64_t kMaxTileElements = std::int64_t{1} << 24;
 
 enum class TypeKind : std::uint8_t { Scalar, Tile, MemoryView, DerivedView };
 
@@ -21,7 +22,7 @@ struct Type {
   DType element = DType::F32;
   std::vector<std::int64_t> extents;  // Tile: all static and >= 1. Views: static or kDynamic
   std::vector<std::int64_t> strides;  // MemoryView only: in elements, static or kDynamic, one per axis
-  std::int64_t alignment = 0;         // MemoryView only: bytes that the base address is a multiple of; 0 = element
+  std::int64_t alignment = 0;  // MemoryView only: bytes that the base address is a multiple of; 0 = element
 
   static Type scalar(DType element);
   static Type tile(DType element, std::vector<std::int64_t> extents);
