@@ -1,0 +1,311 @@
+#include "jit/cpu/micro_kernel.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include "ir/base/errors.h"
+
+namespace kiln::jit::cpu {
+namespace {
+
+llvm::Type* llvm_element(llvm::LLVMContext& context, DType dtype) {
+  switch (bits(dtype)) {
+    case 8:
+      return llvm::Type::getInt8Ty(context);
+    case 16:
+      return dtype == DType::F16 ? llvm::Type::getHalfTy(context) : llvm::Type::getInt16Ty(context);
+    case 32:
+      return is_float(dtype) ? llvm::Type::getFloatTy(context) : llvm::Type::getInt32Ty(context);
+    case 64:
+      return is_float(dtype) ? llvm::Type::getDoubleTy(context) : llvm::Type::getInt64Ty(context);
+    default:
+      throw_bug("no micro-kernel for operands of type {}", name(dtype));
+  }
+}
+
+// Emits one micro-kernel function. The accumulators travel as phis through three nested regions: all
+// segments, one segment, one step of k.
+class Emitter {
+ public:
+  Emitter(llvm::Module& module, const MicroKernelShape& shape, llvm::Function* function)
+      : shape_(shape),
+        function_(function),
+        builder_(module.getContext()),
+        scalar_(llvm_element(module.getContext(), shape.accumulator)),
+        b_scalar_(llvm_element(module.getContext(), shape.b_element)),
+        vector_(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(shape.lanes))),
+        index_(builder_.getInt64Ty()) {}
+
+  void emit() {
+    llvm::Value* const a_rows = argument(0);
+    llvm::Value* const a_offset = argument(1);
+    llvm::Value* const a_rows_pitch = argument(2);
+    llvm::Value* const segments = argument(3);
+    llvm::Value* const k = argument(4);
+    llvm::Value* const b = argument(5);
+    b_pitch_ = argument(6);
+    llvm::Value* const b_segment_pitch = argument(7);
+    c_ = argument(8);
+    c_pitch_ = argument(9);
+    llvm::Value* const accumulate = argument(10);
+
+    llvm::BasicBlock* const entry = block("entry");
+    llvm::BasicBlock* const load = block("load_c");
+    llvm::BasicBlock* const start = block("start");
+    llvm::BasicBlock* const segment = block("segment");
+    llvm::BasicBlock* const store = block("store_c");
+
+    builder_.SetInsertPoint(entry);
+    builder_.CreateCondBr(accumulate, load, start);
+
+    builder_.SetInsertPoint(load);
+    Accumulators loaded;
+    for (int row = 0; row < shape_.rows; ++row) {
+      for (int vector = 0; vector < shape_.vectors; ++vector) {
+        loaded.push_back(builder_.CreateAlignedLoad(vector_, c_address(row, vector), element_alignment()));
+      }
+    }
+    builder_.CreateBr(start);
+
+    builder_.SetInsertPoint(start);
+    Phis initial = phis();
+    add_incoming(initial, Accumulators(initial.size(), llvm::Constant::getNullValue(vector_)), entry);
+    add_incoming(initial, loaded, load);
+    llvm::Value* const empty = builder_.CreateOr(builder_.CreateICmpSLE(segments, constant(0)),
+                                                 builder_.CreateICmpSLE(k, constant(0)));
+    builder_.CreateCondBr(empty, store, segment);
+
+    builder_.SetInsertPoint(segment);
+    llvm::PHINode* const remaining = builder_.CreatePHI(index_, 2, "segments");
+    llvm::PHINode* const rows = builder_.CreatePHI(builder_.getPtrTy(), 2, "rows");
+    llvm::PHINode* const b_segment = builder_.CreatePHI(builder_.getPtrTy(), 2, "b");
+    Phis carried = phis();
+    add_incoming(carried, values(initial), start);
+    remaining->addIncoming(segments, start);
+    rows->addIncoming(a_rows, start);
+    b_segment->addIncoming(b, start);
+    std::vector<llvm::Value*> row_pointers;
+    for (int row = 0; row < shape_.rows; ++row) {
+      llvm::Value* const pointer = builder_.CreateLoad(
+          builder_.getPtrTy(), builder_.CreateConstGEP1_64(builder_.getPtrTy(), rows, to_unsigned(row)));
+      row_pointers.push_back(offset(pointer, a_offset));
+    }
+    const Accumulators sums = emit_segment(values(carried), row_pointers, b_segment, k);
+    llvm::BasicBlock* const segment_end = builder_.GetInsertBlock();
+    llvm::Value* const next = builder_.CreateSub(remaining, constant(1));
+    remaining->addIncoming(next, segment_end);
+    rows->addIncoming(offset(rows, a_rows_pitch), segment_end);
+    b_segment->addIncoming(offset(b_segment, b_segment_pitch), segment_end);
+    add_incoming(carried, sums, segment_end);
+    builder_.CreateCondBr(builder_.CreateICmpSGT(next, constant(0)), segment, store);
+
+    builder_.SetInsertPoint(store);
+    Phis result = phis();
+    add_incoming(result, values(initial), start);
+    add_incoming(result, sums, segment_end);
+    for (int row = 0; row < shape_.rows; ++row) {
+      for (int vector = 0; vector < shape_.vectors; ++vector) {
+        builder_.CreateAlignedStore(result[position(row, vector)], c_address(row, vector),
+                                    element_alignment());
+      }
+    }
+    builder_.CreateRetVoid();
+  }
+
+ private:
+  using Accumulators = std::vector<llvm::Value*>;
+  using Phis = std::vector<llvm::PHINode*>;
+
+  // The loop over k of one segment, k >= 1: `unroll` steps at a time, then the rest one by one.
+  Accumulators emit_segment(Accumulators sums, const std::vector<llvm::Value*>& rows, llvm::Value* b,
+                            llvm::Value* k) {
+    if (shape_.unroll == 1) return emit_loop(sums, rows, b, constant(0), k, 1).sums;
+    llvm::Value* const whole = builder_.CreateSub(k, builder_.CreateURem(k, constant(shape_.unroll)));
+    LoopResult first = emit_guarded_loop(sums, rows, b, constant(0), whole, shape_.unroll);
+    return emit_guarded_loop(first.sums, rows, first.b, whole, k, 1).sums;
+  }
+
+  struct LoopResult {
+    Accumulators sums;
+    llvm::Value* b;
+  };
+
+  LoopResult emit_guarded_loop(const Accumulators& sums, const std::vector<llvm::Value*>& rows,
+                               llvm::Value* b, llvm::Value* from, llvm::Value* to, int unroll) {
+    llvm::BasicBlock* const before = builder_.GetInsertBlock();
+    llvm::BasicBlock* const body = block("steps");
+    llvm::BasicBlock* const after = block("after_steps");
+    builder_.CreateCondBr(builder_.CreateICmpSLT(from, to), body, after);
+    builder_.SetInsertPoint(body);
+    const LoopResult inner = emit_loop(sums, rows, b, from, to, unroll);
+    llvm::BasicBlock* const body_end = builder_.GetInsertBlock();
+    builder_.CreateBr(after);
+    builder_.SetInsertPoint(after);
+    Phis merged = phis();
+    add_incoming(merged, sums, before);
+    add_incoming(merged, inner.sums, body_end);
+    llvm::PHINode* const b_end = builder_.CreatePHI(builder_.getPtrTy(), 2);
+    b_end->addIncoming(b, before);
+    b_end->addIncoming(inner.b, body_end);
+    return {values(merged), b_end};
+  }
+
+  // Steps from < to, at least one iteration.
+  LoopResult emit_loop(const Accumulators& sums, const std::vector<llvm::Value*>& rows, llvm::Value* b,
+                       llvm::Value* from, llvm::Value* to, int unroll) {
+    llvm::BasicBlock* const before = builder_.GetInsertBlock();
+    llvm::BasicBlock* const body = block("k");
+    llvm::BasicBlock* const after = block("after_k");
+    builder_.CreateBr(body);
+    builder_.SetInsertPoint(body);
+    llvm::PHINode* const step = builder_.CreatePHI(index_, 2, "k");
+    llvm::PHINode* const b_row = builder_.CreatePHI(builder_.getPtrTy(), 2, "b_row");
+    Phis carried = phis();
+    step->addIncoming(from, before);
+    b_row->addIncoming(b, before);
+    add_incoming(carried, sums, before);
+
+    Accumulators next = values(carried);
+    llvm::Value* b_next = b_row;
+    for (int unrolled = 0; unrolled < unroll; ++unrolled) {
+      std::vector<llvm::Value*> b_vectors;
+      for (int vector = 0; vector < shape_.vectors; ++vector) b_vectors.push_back(load_b(b_next, vector));
+      for (int row = 0; row < shape_.rows; ++row) {
+        llvm::Value* const address = builder_.CreateConstInBoundsGEP1_64(
+            scalar_, builder_.CreateInBoundsGEP(scalar_, rows[to_unsigned(row)], step),
+            to_unsigned(unrolled));
+        llvm::Value* const a =
+            builder_.CreateVectorSplat(static_cast<unsigned>(shape_.lanes),
+                                       builder_.CreateAlignedLoad(scalar_, address, element_alignment()));
+        for (int vector = 0; vector < shape_.vectors; ++vector) {
+          llvm::Value*& sum = next[position(row, vector)];
+          sum = multiply_add(a, b_vectors[to_unsigned(vector)], sum);
+        }
+      }
+      b_next = offset(b_next, b_pitch_);
+    }
+    llvm::Value* const step_next = builder_.CreateAdd(step, constant(unroll));
+    step->addIncoming(step_next, body);
+    b_row->addIncoming(b_next, body);
+    add_incoming(carried, next, body);
+    builder_.CreateCondBr(builder_.CreateICmpSLT(step_next, to), body, after);
+    builder_.SetInsertPoint(after);
+    return {next, b_next};
+  }
+
+  llvm::Value* load_b(llvm::Value* row, int vector) {
+    llvm::Type* const stored = llvm::FixedVectorType::get(b_scalar_, static_cast<unsigned>(shape_.lanes));
+    llvm::Value* const address =
+        builder_.CreateConstInBoundsGEP1_64(b_scalar_, row, to_unsigned(vector * shape_.lanes));
+    llvm::Value* const value =
+        builder_.CreateAlignedLoad(stored, address, llvm::Align(to_unsigned(bits(shape_.b_element) / 8)));
+    if (shape_.b_element == shape_.accumulator) return value;
+    switch (shape_.b_element) {
+      case DType::BF16: {  // the upper half of an f32
+        llvm::Type* const wide =
+            llvm::FixedVectorType::get(builder_.getInt32Ty(), static_cast<unsigned>(shape_.lanes));
+        return builder_.CreateBitCast(builder_.CreateShl(builder_.CreateZExt(value, wide), 16), vector_);
+      }
+      case DType::F16:
+        return builder_.CreateFPExt(value, vector_);
+      case DType::I8:
+        return builder_.CreateSExt(value, vector_);
+      case DType::U8:
+        return builder_.CreateZExt(value, vector_);
+      default:
+        throw_bug("no micro-kernel widens {} to {}", name(shape_.b_element), name(shape_.accumulator));
+    }
+  }
+
+  llvm::Value* multiply_add(llvm::Value* a, llvm::Value* b, llvm::Value* sum) {
+    if (is_float(shape_.accumulator))
+      return builder_.CreateIntrinsic(llvm::Intrinsic::fma, {vector_}, {a, b, sum});
+    return builder_.CreateAdd(builder_.CreateMul(a, b), sum);
+  }
+
+  llvm::Value* c_address(int row, int vector) {
+    llvm::Value* const pointer = offset(c_, builder_.CreateMul(c_pitch_, constant(row)));
+    return builder_.CreateConstInBoundsGEP1_64(scalar_, pointer, to_unsigned(vector * shape_.lanes));
+  }
+
+  Phis phis() {
+    Phis result;
+    for (int i = 0; i < shape_.rows * shape_.vectors; ++i) result.push_back(builder_.CreatePHI(vector_, 2));
+    return result;
+  }
+  static void add_incoming(Phis& phis, const Accumulators& values, llvm::BasicBlock* from) {
+    for (std::size_t i = 0; i < phis.size(); ++i) phis[i]->addIncoming(values[i], from);
+  }
+  static Accumulators values(const Phis& phis) { return {phis.begin(), phis.end()}; }
+
+  static std::size_t to_unsigned(int value) { return static_cast<std::size_t>(value); }
+  std::size_t position(int row, int vector) const { return to_unsigned(row * shape_.vectors + vector); }
+  llvm::Align element_alignment() const { return llvm::Align(to_unsigned(bits(shape_.accumulator) / 8)); }
+  llvm::Value* argument(unsigned number) { return function_->getArg(number); }
+  llvm::Value* constant(std::int64_t value) { return builder_.getInt64(static_cast<std::uint64_t>(value)); }
+  llvm::Value* offset(llvm::Value* pointer, llvm::Value* bytes) {
+    return builder_.CreateGEP(builder_.getInt8Ty(), pointer, bytes);
+  }
+  llvm::BasicBlock* block(const char* label) {
+    return llvm::BasicBlock::Create(builder_.getContext(), label, function_);
+  }
+
+  const MicroKernelShape& shape_;
+  llvm::Function* const function_;
+  llvm::IRBuilder<> builder_;
+  llvm::Type* const scalar_;
+  llvm::Type* const b_scalar_;
+  llvm::Type* const vector_;
+  llvm::Type* const index_;
+  llvm::Value* b_pitch_ = nullptr;
+  llvm::Value* c_ = nullptr;
+  llvm::Value* c_pitch_ = nullptr;
+};
+
+}  // namespace
+
+RegisterTile default_register_tile(const Target& target, std::int64_t columns, int lanes) {
+  const int registers = target.vector_registers();
+  const int most_vectors = registers >= 32 ? 4 : 2;
+  const int vectors =
+      static_cast<int>(std::clamp<std::int64_t>((columns + lanes - 1) / lanes, 1, most_vectors));
+  // More than 14 rows do not fit in the general registers as pointers.
+  return {std::min((registers - vectors - 1) / vectors, registers >= 32 ? 8 : 6), vectors};
+}
+
+llvm::Function* micro_kernel(llvm::Module& module, const MicroKernelShape& shape) {
+  const std::string symbol = fmt::format("dot_{}x{}_{}_{}_u{}", shape.rows, shape.columns(),
+                                         name(shape.accumulator), name(shape.b_element), shape.unroll);
+  if (llvm::Function* const existing = module.getFunction(symbol)) return existing;
+  llvm::LLVMContext& context = module.getContext();
+  llvm::Type* const pointer = llvm::PointerType::getUnqual(context);
+  llvm::Type* const index = llvm::Type::getInt64Ty(context);
+  llvm::Type* const parameters[] = {pointer,
+                                    index,
+                                    index,
+                                    index,
+                                    index,
+                                    pointer,
+                                    index,
+                                    index,
+                                    pointer,
+                                    index,
+                                    llvm::Type::getInt1Ty(context)};
+  llvm::Function* const function =
+      llvm::Function::Create(llvm::FunctionType::get(llvm::Type::getVoidTy(context), parameters, false),
+                             llvm::GlobalValue::InternalLinkage, symbol, module);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr(llvm::Attribute::NoInline);
+  Emitter(module, shape, function).emit();
+  return function;
+}
+
+void call_micro_kernel(llvm::IRBuilder<>& builder, llvm::Function* function, const MicroKernelCall& call) {
+  builder.CreateCall(function, {call.a_rows, call.a_offset, call.a_rows_pitch, call.segments, call.k, call.b,
+                                call.b_pitch, call.b_segment_pitch, call.c, call.c_pitch, call.accumulate});
+}
+
+}  // namespace kiln::jit::cpu
