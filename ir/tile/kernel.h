@@ -59,20 +59,21 @@ struct Literal {
 
 enum class PadMode : std::uint8_t { Constant, Edge, Reflect, Wrap };
 
-// What an Op carries beside operands; ops.def says which fields count for which Opcode.
+// What an Op carries beside operands; ops.def says which fields count for which Opcode. Every member has an
+// initializer, so that designated ones may leave it out.
 struct Attributes {
-  std::vector<std::int64_t> axes;
-  std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;
-  std::vector<std::int64_t> dilations;
+  std::vector<std::int64_t> axes{};
+  std::vector<std::int64_t> sizes{};
+  std::vector<std::int64_t> strides{};
+  std::vector<std::int64_t> dilations{};
   std::int64_t count = 0;
   PadMode pad_mode = PadMode::Constant;
   bool exclusive = false;
   bool reverse = false;
-  std::optional<Literal> literal;
+  std::optional<Literal> literal{};
   Function function{};  // Elementwise
   Combiner combiner{};  // Reduce, Scan
-  std::string text;     // Assert, Print
+  std::string text{};     // Assert, Print
   bool operator==(const Attributes&) const = default;
 };
 
