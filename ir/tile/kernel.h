@@ -6,6 +6,7 @@
 // before a Kernel exists, so every tile has static extents.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -80,6 +81,8 @@ struct Attributes {
 // Axes 0 to kMaxGridRank - 1 have program ids; blocks nest at most kMaxBlockDepth deep.
 constexpr int kMaxGridRank = 6;
 constexpr int kMaxBlockDepth = 32;
+constexpr int kMaxOps = 1 << 15;
+constexpr std::size_t kMaxParameters = 256;
 
 struct Op {
   Opcode code = Opcode::Constant;
