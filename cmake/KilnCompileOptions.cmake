@@ -1,7 +1,7 @@
 # Warnings, sanitizers and the linker, for our own code alone.
 add_library(kiln_options INTERFACE)
 target_compile_options(kiln_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wswitch
+  -Wall -Wextra -Wpedantic $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow> -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wswitch
   -Werror -ffunction-sections -fdata-sections)
 target_compile_features(kiln_options INTERFACE cxx_std_20)
 
