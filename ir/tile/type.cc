@@ -50,7 +50,7 @@ Type Type::derived_view(DType element, std::vector<std::int64_t> extents) {
 
 std::int64_t Type::elements() const {
   std::int64_t count = 1;
-  for (const std::int64_t extent : extents) count *= extent;
+  for (const std::int64_t extent : extents) count = checked_multiply(count, extent).value_or(INT64_MAX);
   return count;
 }
 

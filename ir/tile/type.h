@@ -37,7 +37,7 @@ struct Type {
   bool is_tile() const { return kind == TypeKind::Tile; }
   bool is_view() const { return kind == TypeKind::MemoryView || kind == TypeKind::DerivedView; }
   int rank() const { return static_cast<int>(extents.size()); }
-  std::int64_t elements() const;  // Tile: product; Scalar: 1
+  std::int64_t elements() const;  // Tile: product (INT64_MAX if beyond); Scalar: 1
   bool operator==(const Type&) const = default;
 };
 
