@@ -1,0 +1,262 @@
+#include "jit/cpu/code.h"
+
+#include <algorithm>
+
+#include <llvm/IR/MDBuilder.h>
+
+#include "ir/base/errors.h"
+
+namespace kiln::jit::cpu {
+
+Code::Code(llvm::Function* function)
+    : function_(function),
+      builder_(function->getContext(), llvm::InstSimplifyFolder(function->getParent()->getDataLayout())) {
+  open_level(new_block("entry"));
+}
+
+llvm::BasicBlock* Code::new_block(const char* label) {
+  return llvm::BasicBlock::Create(function_->getContext(), label, function_);
+}
+
+void Code::open_level(llvm::BasicBlock* block) {
+  levels_.push_back({block, next_serial_++});
+  current_ = static_cast<int>(levels_.size()) - 1;
+  level_of_block_[block] = {current_, levels_.back().serial};
+  builder_.SetInsertPoint(block);
+}
+
+void Code::continue_in(llvm::BasicBlock* block) {
+  Level& level = levels_[static_cast<std::size_t>(current_)];
+  level.block = block;
+  level_of_block_[block] = {current_, level.serial};
+  move_to(current_);
+}
+
+void Code::move_to(int level) {
+  current_ = level;
+  llvm::BasicBlock* block = levels_[static_cast<std::size_t>(level)].block;
+  if (llvm::Instruction* terminator = block->getTerminator()) {
+    builder_.SetInsertPoint(terminator);
+  } else {
+    builder_.SetInsertPoint(block);
+  }
+}
+
+int Code::level_of(llvm::Value* value) const {
+  const auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+  return instruction == nullptr ? 0 : level_of_block_.lookup(instruction->getParent()).first;
+}
+
+bool Code::is_visible(llvm::Value* value) const {
+  const auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+  if (instruction == nullptr) return true;
+  const auto [level, serial] = level_of_block_.lookup(instruction->getParent());
+  return level <= current_ && levels_[static_cast<std::size_t>(level)].serial == serial;
+}
+
+Code::Hoist::Hoist(Code& code, llvm::ArrayRef<llvm::Value*> operands, int floor)
+    : code_(code), previous_(code.current_) {
+  int level = std::min(floor, previous_);
+  for (llvm::Value* operand : operands) level = std::max(level, code.level_of(operand));
+  require(level <= previous_, "a value of a closed level is used");
+  if (level != previous_) code_.move_to(level);
+}
+
+Code::Hoist::~Hoist() {
+  if (code_.current_ != previous_) code_.move_to(previous_);
+}
+
+llvm::Value* Code::add(llvm::Value* a, llvm::Value* b) {
+  const Hoist hoist(*this, {a, b});
+  return builder_.CreateAdd(a, b, "", false, true);
+}
+llvm::Value* Code::sub(llvm::Value* a, llvm::Value* b) {
+  const Hoist hoist(*this, {a, b});
+  return builder_.CreateSub(a, b, "", false, true);
+}
+llvm::Value* Code::mul(llvm::Value* a, llvm::Value* b) {
+  const Hoist hoist(*this, {a, b});
+  return builder_.CreateMul(a, b, "", false, true);
+}
+llvm::Value* Code::min(llvm::Value* a, llvm::Value* b) {
+  if (a == b) return a;
+  const Hoist hoist(*this, {a, b});
+  return builder_.CreateSelect(builder_.CreateICmpSLT(a, b), a, b);
+}
+llvm::Value* Code::max(llvm::Value* a, llvm::Value* b) {
+  if (a == b) return a;
+  const Hoist hoist(*this, {a, b});
+  return builder_.CreateSelect(builder_.CreateICmpSGT(a, b), a, b);
+}
+llvm::Value* Code::floor_divide(llvm::Value* a, std::int64_t divisor) {
+  if (divisor == 1) return a;
+  const Hoist hoist(*this, {a});
+  if ((divisor & (divisor - 1)) == 0) {
+    return builder_.CreateAShr(a, index(__builtin_ctzll(static_cast<std::uint64_t>(divisor))));
+  }
+  // Truncating division rounds negative numbers up; moving them down by divisor - 1 first rounds them down.
+  llvm::Value* negative = builder_.CreateICmpSLT(a, index(0));
+  llvm::Value* moved = builder_.CreateSelect(negative, builder_.CreateSub(a, index(divisor - 1)), a);
+  return builder_.CreateSDiv(moved, index(divisor));
+}
+llvm::Value* Code::select(llvm::Value* condition, llvm::Value* a, llvm::Value* b) {
+  const Hoist hoist(*this, {condition, a, b});
+  return builder_.CreateSelect(condition, a, b);
+}
+llvm::Value* Code::less(llvm::Value* a, llvm::Value* b) {
+  const Hoist hoist(*this, {a, b});
+  return builder_.CreateICmpSLT(a, b);
+}
+llvm::Value* Code::both(llvm::Value* a, llvm::Value* b) {
+  if (a == nullptr) return b;
+  if (b == nullptr) return a;
+  const Hoist hoist(*this, {a, b});
+  return builder_.CreateAnd(a, b);
+}
+bool Code::is_constant(llvm::Value* value, std::int64_t expected) {
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value);
+  return constant != nullptr && constant->getSExtValue() == expected;
+}
+
+Values Code::loop(llvm::Value* low, llvm::Value* high, llvm::Value* step, const Values& initial,
+                  const LoopBody& body, const LoopStop& stop) {
+  const auto* constant_low = llvm::dyn_cast<llvm::ConstantInt>(low);
+  const auto* constant_high = llvm::dyn_cast<llvm::ConstantInt>(high);
+  const auto* constant_step = llvm::dyn_cast<llvm::ConstantInt>(step);
+  bool runs = false;
+  if (constant_low != nullptr && constant_high != nullptr) {
+    const std::int64_t trip = constant_high->getSExtValue() - constant_low->getSExtValue();
+    if (trip <= 0) return initial;
+    if (constant_step != nullptr && trip <= constant_step->getSExtValue()) return body(low, initial);
+    runs = true;
+  }
+  // Guarded and bottom-tested: the entry block runs once if there is an iteration, and is a level of its own,
+  // to which only what is safe in every iteration moves.
+  llvm::BasicBlock* entry = new_block("loop.entry");
+  llvm::BasicBlock* inside = new_block("loop");
+  llvm::BasicBlock* after = new_block("loop.end");
+  if (runs) {
+    builder_.CreateBr(entry);
+  } else {
+    builder_.CreateCondBr(less(low, high), entry, after);
+  }
+  open_level(entry);
+  builder_.CreateBr(inside);
+  open_level(inside);
+  llvm::PHINode* i = builder_.CreatePHI(low->getType(), 2, "i");
+  i->addIncoming(low, entry);
+  std::vector<llvm::PHINode*> phis;
+  Values carried;
+  for (llvm::Value* value : initial) {
+    phis.push_back(builder_.CreatePHI(value->getType(), 2));
+    phis.back()->addIncoming(value, entry);
+    carried.push_back(phis.back());
+  }
+  const Values next_carried = body(i, carried);
+  llvm::Value* next = builder_.CreateAdd(i, step, "next", false, true);
+  llvm::Value* again = builder_.CreateICmpSLT(next, high);
+  if (stop) again = builder_.CreateAnd(again, builder_.CreateNot(stop(next, next_carried)));
+  llvm::BasicBlock* latch = builder_.GetInsertBlock();
+  i->addIncoming(next, latch);
+  for (std::size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(next_carried[k], latch);
+  builder_.CreateCondBr(again, inside, after);
+  levels_.pop_back();
+  levels_.pop_back();
+  current_ = static_cast<int>(levels_.size()) - 1;
+  // The block of the guard, which code hoisted to this level may have split meanwhile.
+  llvm::BasicBlock* guard = levels_.back().block;
+  continue_in(after);
+  Values results;
+  for (std::size_t k = 0; k < initial.size(); ++k) {
+    if (runs) {
+      results.push_back(next_carried[k]);
+      if (llvm::isa<llvm::Instruction>(next_carried[k])) {
+        // Visible behind the loop as a value of this level.
+        llvm::PHINode* phi = builder_.CreatePHI(initial[k]->getType(), 1);
+        phi->addIncoming(next_carried[k], latch);
+        results.back() = phi;
+      }
+    } else {
+      llvm::PHINode* phi = builder_.CreatePHI(initial[k]->getType(), 2);
+      phi->addIncoming(initial[k], guard);
+      phi->addIncoming(next_carried[k], latch);
+      results.push_back(phi);
+    }
+  }
+  return results;
+}
+
+void Code::loop(llvm::Value* low, llvm::Value* high, llvm::Value* step,
+                const std::function<void(llvm::Value* i)>& body) {
+  loop(low, high, step, {}, [&](llvm::Value* i, const Values&) -> Values {
+    body(i);
+    return {};
+  });
+}
+
+Values Code::branch(llvm::Value* condition, const std::function<Values()>& then,
+                    const std::function<Values()>& otherwise) {
+  if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
+    return constant->isZero() ? otherwise() : then();
+  }
+  llvm::BasicBlock* taken = new_block("then");
+  llvm::BasicBlock* other = new_block("else");
+  llvm::BasicBlock* after = new_block("endif");
+  builder_.CreateCondBr(condition, taken, other);
+  const auto run = [&](llvm::BasicBlock* block, const std::function<Values()>& body) {
+    open_level(block);
+    Values values = body();
+    llvm::BasicBlock* last = builder_.GetInsertBlock();
+    builder_.CreateBr(after);
+    levels_.pop_back();
+    move_to(static_cast<int>(levels_.size()) - 1);
+    return std::pair(std::move(values), last);
+  };
+  const auto [first, first_block] = run(taken, then);
+  const auto [second, second_block] = run(other, otherwise);
+  continue_in(after);
+  Values merged;
+  for (std::size_t k = 0; k < first.size(); ++k) {
+    llvm::PHINode* phi = builder_.CreatePHI(first[k]->getType(), 2);
+    phi->addIncoming(first[k], first_block);
+    phi->addIncoming(second[k], second_block);
+    merged.push_back(phi);
+  }
+  return merged;
+}
+
+void Code::unlikely(llvm::Value* condition, const std::function<void()>& then) {
+  if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition); constant != nullptr && constant->isZero()) {
+    return;
+  }
+  llvm::BasicBlock* block = builder_.GetInsertBlock();
+  llvm::BasicBlock* taken = new_block("unlikely");
+  llvm::BasicBlock* after = new_block("continue");
+  // At an outer level the block is already complete: what follows the branch moves on with its terminator.
+  if (llvm::Instruction* terminator = block->getTerminator()) {
+    block->replaceSuccessorsPhiUsesWith(block, after);
+    terminator->removeFromParent();
+    terminator->insertInto(after, after->end());
+  }
+  builder_.SetInsertPoint(block);
+  builder_.CreateCondBr(condition, taken, after,
+                        llvm::MDBuilder(context()).createBranchWeights(1, 1 << 20));
+  const int level = current_;
+  level_of_block_[taken] = level_of_block_.lookup(block);
+  builder_.SetInsertPoint(taken);
+  then();
+  builder_.CreateBr(after);
+  current_ = level;
+  continue_in(after);
+}
+
+llvm::Value* Code::stack(std::int64_t bytes) {
+  llvm::BasicBlock& entry = function_->getEntryBlock();
+  const llvm::IRBuilderBase::InsertPointGuard guard(builder_);
+  builder_.SetInsertPoint(&entry, entry.begin());
+  auto* memory = builder_.CreateAlloca(llvm::ArrayType::get(builder_.getInt8Ty(), static_cast<std::uint64_t>(bytes)));
+  memory->setAlignment(llvm::Align(64));
+  return memory;
+}
+
+}  // namespace kiln::jit::cpu
