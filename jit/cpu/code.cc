@@ -226,7 +226,8 @@ Values Code::branch(llvm::Value* condition, const std::function<Values()>& then,
 }
 
 void Code::unlikely(llvm::Value* condition, const std::function<void()>& then) {
-  if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition); constant != nullptr && constant->isZero()) {
+  if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition);
+      constant != nullptr && constant->isZero()) {
     return;
   }
   llvm::BasicBlock* block = builder_.GetInsertBlock();
@@ -239,8 +240,7 @@ void Code::unlikely(llvm::Value* condition, const std::function<void()>& then) {
     terminator->insertInto(after, after->end());
   }
   builder_.SetInsertPoint(block);
-  builder_.CreateCondBr(condition, taken, after,
-                        llvm::MDBuilder(context()).createBranchWeights(1, 1 << 20));
+  builder_.CreateCondBr(condition, taken, after, llvm::MDBuilder(context()).createBranchWeights(1, 1 << 20));
   const int level = current_;
   level_of_block_[taken] = level_of_block_.lookup(block);
   builder_.SetInsertPoint(taken);
@@ -254,7 +254,8 @@ llvm::Value* Code::stack(std::int64_t bytes) {
   llvm::BasicBlock& entry = function_->getEntryBlock();
   const llvm::IRBuilderBase::InsertPointGuard guard(builder_);
   builder_.SetInsertPoint(&entry, entry.begin());
-  auto* memory = builder_.CreateAlloca(llvm::ArrayType::get(builder_.getInt8Ty(), static_cast<std::uint64_t>(bytes)));
+  auto* memory =
+      builder_.CreateAlloca(llvm::ArrayType::get(builder_.getInt8Ty(), static_cast<std::uint64_t>(bytes)));
   memory->setAlignment(llvm::Align(64));
   return memory;
 }

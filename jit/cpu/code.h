@@ -65,13 +65,13 @@ class Code {
   llvm::Value* both(llvm::Value* a, llvm::Value* b);  // i1; null stands for true
   static bool is_constant(llvm::Value* value, std::int64_t expected);
 
-  // for (i = low; i < high; i += step) carried = body(i, carried); gives the final carried values. Signed i64,
-  // step > 0. A loop that runs exactly once becomes its body. If `stop` is given it is called after the body
-  // with the next i and what the body gave, and ends the loop when it returns true.
+  // for (i = low; i < high; i += step) carried = body(i, carried); gives the final carried values. Signed
+  // i64, step > 0. A loop that runs exactly once becomes its body. If `stop` is given it is called after the
+  // body with the next i and what the body gave, and ends the loop when it returns true.
   using LoopBody = std::function<Values(llvm::Value* i, const Values& carried)>;
   using LoopStop = std::function<llvm::Value*(llvm::Value* next, const Values& carried)>;
-  Values loop(llvm::Value* low, llvm::Value* high, llvm::Value* step, const Values& initial, const LoopBody& body,
-              const LoopStop& stop = {});
+  Values loop(llvm::Value* low, llvm::Value* high, llvm::Value* step, const Values& initial,
+              const LoopBody& body, const LoopStop& stop = {});
   void loop(llvm::Value* low, llvm::Value* high, llvm::Value* step,
             const std::function<void(llvm::Value* i)>& body);
 

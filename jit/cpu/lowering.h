@@ -1,0 +1,230 @@
+// The state of lowering one Kernel into one LLVM function, shared by the files of this folder: each
+// implements one concept of it, as the sections below are named.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <llvm/IR/Module.h>
+
+#include "ir/base/target.h"
+#include "ir/tile/kernel.h"
+#include "ir/tile/schedule.h"
+#include "jit/cpu/code.h"
+#include "jit/cpu/plan.h"
+#include "jit/kernel_abi.h"
+
+namespace kiln::jit::cpu {
+
+// The index of an element along one axis, for all lanes of a strip: base + step * lane, or `lanes` if it is
+// not affine. `fill` is what a load gives for lanes that are out of range (null: known to be in range).
+struct Coordinate {
+  llvm::Value* base = nullptr;  // i64
+  std::int64_t step = 0;
+  llvm::Value* lanes = nullptr;  // vector of i64
+  llvm::Value* fill = nullptr;   // scalar of the view's register type
+
+  bool is_uniform() const { return step == 0 && lanes == nullptr; }
+};
+using Coordinates = std::vector<Coordinate>;
+
+// A memory view: parameter or local.
+struct Memory {
+  llvm::Value* data = nullptr;
+  Values strides;  // in elements
+};
+
+// Lanes of `at` in [0, extent). A condition that is not affine in the vector axis, or whose coordinate comes
+// from memory, cannot be decided for a whole interior at once: it stays in every body.
+struct Condition {
+  Coordinate at;
+  llvm::Value* extent = nullptr;
+  bool residual = false;
+};
+
+// One strip of elements of a memory view.
+struct Access {
+  const Memory* memory = nullptr;
+  DType dtype = DType::F32;
+  Coordinates at;
+  std::vector<Condition> conditions;  // outermost level first
+};
+
+// A tile in scratch: dense but for the padding of rows to whole vectors.
+struct Buffer {
+  llvm::Value* data = nullptr;
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> strides;  // in elements, per axis of the tile
+};
+
+// The mode of the strip being emitted.
+struct Strip {
+  int lanes = 1;
+  bool interior = false;          // affine conditions hold and need no test
+  llvm::Value* active = nullptr;  // mask of lanes inside the tile; null: all
+  int load_floor = 0;             // loads move out no further than this level
+  int value_floor = 0;            // nor do vectors
+};
+
+class Lowering {
+ public:
+  // Lowers into `function`, which is empty.
+  Lowering(const tile::Kernel& kernel, const Plan& plan, const tile::Schedule& schedule, const Target& target,
+           llvm::Function* function);
+  Lowering(const Lowering&) = delete;
+  Lowering& operator=(const Lowering&) = delete;
+
+  // --- entry.cc: the three functions of the kernel ABI
+  void lower_run();
+  void lower_grid();
+  void lower_scratch(std::int64_t buffer_bytes);
+  std::int64_t buffer_bytes() const { return buffer_high_; }
+
+  // --- lower.cc: Ops in order
+  void lower_block(tile::BlockId block);
+  void lower_op(tile::OpId id);
+
+  // --- scalars.cc
+  llvm::Value* scalar(tile::ValueId value) const;
+  void set_scalar(tile::ValueId value, llvm::Value* emitted) { scalars_[value.index] = emitted; }
+  void lower_scalar(const tile::Op& op);
+
+  // --- views.cc: chains of combinators into addresses and conditions
+  void lower_view(tile::OpId id);
+  llvm::Value* extent(tile::ValueId view, int axis) const {
+    return extents_.at(view.index)[static_cast<std::size_t>(axis)];
+  }
+  // Coordinates in `view` of the elements at `at` of a box whose first element is at `indices`.
+  Coordinates box(tile::ValueId view, std::span<const tile::ValueId> indices, const tile::Type& type,
+                  const Coordinates& at, llvm::Value* fill);
+  // Follows the chain to memory and gives what `leaf` gives there; a concat gives a choice of two.
+  using Leaf = std::function<llvm::Value*(Access&)>;
+  llvm::Value* resolve(tile::ValueId view, Coordinates at, std::vector<Condition> conditions,
+                       const Leaf& leaf);
+  // Whether lanes are provably in range on either side.
+  bool low_is_known(const Coordinate& at, int lanes) const;
+  bool high_is_known(const Coordinate& at, llvm::Value* extent, int lanes) const;
+
+  // --- memory.cc: strips of memory
+  llvm::Value* load(const Access& access);
+  void store(const Access& access, llvm::Value* value);
+  void atomic_add(const Access& access, llvm::Value* value);
+  llvm::Value* load_buffer(const Buffer& buffer, const Coordinates& at);
+  void store_buffer(const Buffer& buffer, const Coordinates& at, llvm::Value* value);
+  // The condition for the current strip: i1 if it is the same in all lanes, else a mask.
+  llvm::Value* holds(const Condition& condition);
+  // Lanes first <= lane < last, as a mask; null stands for no bound.
+  llvm::Value* lanes_between(llvm::Value* first, llvm::Value* last);
+
+  // --- strips.cc: the elements of a tile for one strip
+  // A vector, or a scalar if all lanes are the same.
+  llvm::Value* emit(tile::ValueId value, const Coordinates& at);
+  llvm::Value* emit_op(tile::ValueId value, const tile::Op& op, const Coordinates& at);
+  Values emit_reduce(const tile::Op& op, const Coordinates& at);
+  llvm::Value* vector_of(llvm::Value* value, int lanes);
+  llvm::Value* coordinate_lanes(const Coordinate& at);  // as values, i64
+
+  // --- elementwise.cc, casts.cc: one line for each primitive; vectors and scalars alike
+  llvm::Value* elementwise(tile::Function function, DType dtype, std::span<llvm::Value* const> operands);
+  llvm::Value* cast(llvm::Value* value, DType from, DType to);
+  llvm::Value* widen(llvm::Value* value, DType dtype);   // f16, bf16 -> f32; others as they are
+  llvm::Value* narrow(llvm::Value* value, DType dtype);  // back, rounded to nearest even
+  llvm::Value* narrow_from_double(llvm::Value* value, DType dtype);
+
+  // --- combine.cc: the state of a reduction, one value (vector or scalar) for each result
+  DType state_dtype(tile::Combiner combiner, DType dtype, int result) const;
+  Values identity(tile::Combiner combiner, DType dtype, int lanes);
+  Values lift(tile::Combiner combiner, DType dtype, llvm::Value* element, llvm::Value* position);
+  Values combine(tile::Combiner combiner, DType dtype, const Values& a, const Values& b);
+  Values across_lanes(tile::Combiner combiner, DType dtype, Values state);
+  Values finish(tile::Combiner combiner, DType dtype, const Values& state);
+
+  // --- nest.cc: loops over the iteration space of a Group
+  void lower_group(const Group& group);
+  int lanes_for(const Group& group) const;
+
+  // --- control.cc, scan.cc
+  void lower_for(const tile::Op& op);
+  void lower_contract(const tile::Op& op);
+  void lower_if(const tile::Op& op);
+  void lower_scan(const tile::Op& op);
+  void lower_concat(const tile::Op& op);
+  // Puts tiles into buffers as if at once: none is overwritten while another is computed from it.
+  void assign(std::span<const tile::ValueId> values, std::span<const Buffer> targets,
+              std::span<const tile::ValueId> held_by_targets);
+  void materialize(tile::ValueId value, const Buffer& target);
+
+  // --- buffers.cc: scratch for tiles, and local memory
+  Buffer new_buffer(const tile::Type& type, bool dense);
+  const Buffer& buffer(tile::ValueId value) const;
+  void set_buffer(tile::ValueId value, Buffer buffer) { buffers_[value.index] = std::move(buffer); }
+  void prepare_locals();
+  void lower_local(tile::OpId id);
+  llvm::Value* local_bytes(const tile::Op& op);
+  llvm::Value* from_arguments(tile::ValueId value);  // null if it depends on anything else
+
+  // --- status.cc
+  // Sets the kernel's status once if `condition` (i1) holds.
+  void report(llvm::Value* condition, StatusCode code, llvm::Value* detail);
+  llvm::Value* any_lane(llvm::Value* mask);
+
+  // --- ranges.cc: bounds of i64 values, for conditions that need no test
+  struct Range {
+    std::int64_t low, high;  // inclusive
+  };
+  Range range_of(llvm::Value* value) const;
+  void set_range(llvm::Value* value, Range range) { ranges_[value] = range; }
+
+  const tile::Kernel& kernel() const { return kernel_; }
+  const Plan& plan() const { return plan_; }
+  const tile::Schedule& schedule() const { return schedule_; }
+  const Target& target() const { return target_; }
+  Code& code() { return code_; }
+  Builder& builder() { return code_.builder(); }
+  Strip& strip() { return strip_; }
+
+ private:
+  struct MemoKey {
+    std::uint32_t value;
+    int lanes;
+    std::vector<std::pair<llvm::Value*, std::int64_t>> at;
+    auto operator<=>(const MemoKey&) const = default;
+  };
+
+  void read_arguments(llvm::Value* arguments);
+  llvm::Value* gathered_index(tile::ValueId view, Coordinates at, std::vector<Condition>& conditions,
+                              llvm::Value* extent, Coordinate& index);
+
+  const tile::Kernel& kernel_;
+  const Plan& plan_;
+  const tile::Schedule& schedule_;
+  const Target& target_;
+  Code code_;
+  Strip strip_;
+
+  std::vector<llvm::Value*> scalars_;         // by value
+  std::map<std::uint32_t, Values> extents_;   // of views, by value
+  std::map<std::uint32_t, Memory> memories_;  // of memory views, by value
+  std::map<std::uint32_t, Buffer> buffers_;   // of tiles, by value
+  std::map<MemoKey, llvm::Value*> memo_;
+  llvm::DenseMap<llvm::Value*, Range> ranges_;
+
+  llvm::Value* scratch_ = nullptr;
+  llvm::Value* status_ = nullptr;
+  llvm::Value* buffer_base_ = nullptr;  // behind the locals
+  llvm::Value* anywhere_ = nullptr;     // 64 readable bytes, for loads whose result is not used
+  std::map<std::uint32_t, llvm::Value*> local_offsets_;  // by value
+  std::int64_t buffer_top_ = 0, buffer_high_ = 0;
+  std::int64_t stack_bytes_ = 0;
+  Values program_ids_, program_counts_;
+  bool analysing_ = false;  // resolve() without side effects, for lane ranges
+  friend class Nest;
+};
+
+}  // namespace kiln::jit::cpu
