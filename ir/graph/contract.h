@@ -26,7 +26,7 @@ struct OperandSpec {
   std::string_view name;
   std::string_view types;  // letter of a type constraint shared within the operator, such as "T"
   bool optional = false;
-  bool variadic = false;   // only the last operand
+  bool variadic = false;  // only the last operand
 };
 
 struct TypeConstraint {

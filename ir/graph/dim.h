@@ -21,8 +21,9 @@ using Bindings = std::vector<std::int64_t>;
 
 // An integer expression. Immutable and cheap to copy. Normal form: a sum of integer multiples of products
 // of atoms, sorted; an atom is a Symbol or a floordiv, mod, min, max or broadcast of Dims. Two Dims are
-// equal iff their normal forms are the same: equality that cannot be proved counts as different. An
-// overflow while building an expression throws Error (caller, limit_exceeded). Thread safe.
+// equal iff their normal forms are the same: equality that cannot be proved counts as different. The normal
+// form uses that Symbols are >= 0 (max(s, 0) is s) and divisors not 0 (floordiv(a*b, b) is a). An overflow
+// or an expression beyond kMaxDimSize throws Error (caller, limit_exceeded). Thread safe.
 class Dim {
  public:
   Dim(std::int64_t value = 0);  // NOLINT(google-explicit-constructor): integers are Dims
@@ -68,10 +69,14 @@ class Dim {
   struct Expression;
 
  private:
+  friend struct DimParts;
   explicit Dim(std::shared_ptr<const Expression> expression);
   std::shared_ptr<const Expression> expression_;  // null: the constant below
   std::int64_t constant_ = 0;
 };
+
+// Most Symbols, numbers and operations in one Dim.
+constexpr std::int64_t kMaxDimSize = 2048;
 
 using Shape = std::vector<Dim>;
 

@@ -4,8 +4,6 @@
 // Nodes and Values are addressed by Ids that stay valid until compact() renumbers them.
 #pragma once
 
-#include <kiln/tensor.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,6 +13,8 @@
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include <kiln/tensor.h>
 
 #include "ir/base/id.h"
 #include "ir/graph/dim.h"
@@ -37,27 +37,27 @@ std::string_view name(OpKind kind);
 std::optional<OpKind> op_from_name(std::string_view name);
 
 // An attribute's value. Floats are kept as f64, integers (and enumerations given as integers) as i64.
-using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
-                               std::vector<std::string>, Tensor, std::shared_ptr<Graph>>;
+using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
+                               std::vector<double>, std::vector<std::string>, Tensor, std::shared_ptr<Graph>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 struct Value {
-  std::string name;               // unique in its Graph, for messages; may be empty in derived Graphs
+  std::string name;  // unique in its Graph, for messages; may be empty in derived Graphs
   DType dtype = DType::F32;
-  std::optional<Shape> shape;     // nothing: the rank is unknown before running
-  NodeId producer;                // none: a graph input or a constant
-  std::optional<Tensor> constant; // an initializer, or what folding found
+  std::optional<Shape> shape;      // nothing: the rank is unknown before running
+  NodeId producer;                 // none: a graph input or a constant
+  std::optional<Tensor> constant;  // an initializer, or what folding found
   // Elements of a small integer Value when they are known symbolically (shape arithmetic), row-major.
   std::optional<std::vector<Dim>> elements;
-  std::optional<Layout> layout;   // assigned by the layout pass
+  std::optional<Layout> layout;  // assigned by the layout pass
 };
 
 struct Node {
   OpKind op = OpKind::Identity;
-  std::string name;                 // of the ONNX node, for messages and traces
-  std::vector<ValueId> inputs;      // none: an optional input that is absent
-  std::vector<ValueId> outputs;     // none: an optional output that is absent
-  Attributes attributes;            // complete: defaults of the contract are filled in by add_node()
+  std::string name;              // of the ONNX node, for messages and traces
+  std::vector<ValueId> inputs;   // none: an optional input that is absent
+  std::vector<ValueId> outputs;  // none: an optional output that is absent
+  Attributes attributes;         // complete: defaults of the contract are filled in by add_node()
   bool removed = false;
 };
 
@@ -83,7 +83,7 @@ struct Guard {
 class Graph {
  public:
   std::string name;
-  std::vector<ValueId> inputs;   // without initializers
+  std::vector<ValueId> inputs;  // without initializers
   std::vector<ValueId> outputs;
   std::vector<Symbol> symbols;
   std::vector<Guard> guards;
