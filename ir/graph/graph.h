@@ -41,23 +41,28 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
                                std::vector<double>, std::vector<std::string>, Tensor, std::shared_ptr<Graph>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
+constexpr std::size_t kMaxKnownElements = 64;
+
 struct Value {
   std::string name;  // unique in its Graph, for messages; may be empty in derived Graphs
   DType dtype = DType::F32;
   std::optional<Shape> shape;      // nothing: the rank is unknown before running
   NodeId producer;                 // none: a graph input or a constant
   std::optional<Tensor> constant;  // an initializer, or what folding found
-  // Elements of a small integer Value when they are known symbolically (shape arithmetic), row-major.
+  // Elements of a Value of at most kMaxKnownElements when all are integers known symbolically (shape
+  // arithmetic), row-major: an integer Value, a boolean one (0 or 1), or floats that are whole numbers.
   std::optional<std::vector<Dim>> elements;
   std::optional<Layout> layout;  // assigned by the layout pass
 };
 
 struct Node {
   OpKind op = OpKind::Identity;
-  std::string name;              // of the ONNX node, for messages and traces
-  std::vector<ValueId> inputs;   // none: an optional input that is absent
-  std::vector<ValueId> outputs;  // none: an optional output that is absent
-  Attributes attributes;         // complete: defaults of the contract are filled in by add_node()
+  std::string name;  // of the ONNX node, for messages and traces
+  // One entry per operand of the contract, none where an optional one is absent; a variadic operand, always
+  // the last, has as many entries as are given.
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Attributes attributes;  // complete: defaults of the contract are filled in by add_node()
   bool removed = false;
 };
 
@@ -90,14 +95,15 @@ class Graph {
 
   ValueId add_value(Value value);
   ValueId add_constant(Tensor tensor, std::string name = {});
-  SymbolId add_symbol(Symbol symbol);
+  SymbolId add_symbol(Symbol symbol);  // an empty name becomes "?" and the Symbol's number
 
   // Appends a node, fills in the contract's default attributes, checks counts, attributes and type
   // constraints (Error names node, op, got, expected), creates its outputs and infers their dtypes, shapes
   // and elements. An entry of `wanted` that is empty leaves that optional output out.
   NodeId add_node(OpKind op, std::vector<ValueId> inputs, Attributes attributes, std::string name,
                   std::span<const std::string> wanted);
-  // The same with every required output, unnamed; returns the first output.
+  // The same with every required output (of a variadic one: as many as a num_outputs attribute says, else
+  // one), unnamed; returns the first output.
   ValueId add(OpKind op, std::vector<ValueId> inputs, Attributes attributes = {});
 
   Value& value(ValueId id) { return values_[id.index]; }
@@ -113,7 +119,9 @@ class Graph {
   std::vector<std::vector<NodeId>> consumers() const;
   bool is_output(ValueId id) const;
 
-  // Makes every reader (and graph output) of `from` use `to`.
+  // The only way to change an input of a node, so that replace_uses() knows every reader.
+  void set_input(NodeId node, std::size_t operand, ValueId value);
+  // Makes every reader (and graph output) of `from` use `to`. O(readers).
   void replace_uses(ValueId from, ValueId to);
   void remove_node(NodeId id);
   // Drops removed nodes and unreachable Values and renumbers, keeping order.
@@ -124,6 +132,7 @@ class Graph {
  private:
   std::vector<Value> values_;
   std::vector<Node> nodes_;
+  std::vector<std::vector<NodeId>> readers_;  // by Value: nodes that read it now or did before, any order
 };
 
 // Typed access to attributes; throws Error (bug) if absent or of another type, as add_node() checked both.

@@ -1,0 +1,200 @@
+// Parses the rows of ops.def into OpContracts, once.
+#include "ir/graph/contract.h"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "ir/base/errors.h"
+#include "ir/graph/infer.h"
+
+namespace kiln::graph {
+namespace {
+
+constexpr std::string_view Onnx = "ai.onnx";
+
+struct Row {
+  OpKind kind;
+  std::string_view name, domain;
+  FusionClass fusion;
+  InferFunction infer;
+  std::string_view signature, attributes;
+};
+
+constexpr Row kRows[] = {
+#define KILN_OP(kind, domain, fusion, infer, signature, attributes) \
+  {OpKind::kind, #kind, domain, FusionClass::fusion, infer, signature, attributes},
+#include "ir/graph/ops.def"
+#undef KILN_OP
+};
+
+struct TypeSet {
+  std::string_view name, members;
+};
+
+constexpr TypeSet kTypeSets[] = {
+    {"float", "f16 bf16 f32 f64"},
+    {"signed", "i8 i16 i32 i64"},
+    {"unsigned", "u8 u16 u32 u64"},
+    {"integer", "signed unsigned"},
+    {"index", "i32 i64"},
+    {"number", "integer float"},
+    {"wide", "i32 i64 u32 u64 float"},
+    {"f8", "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz"},
+    {"data", "i1 number c64 c128 string"},
+    {"any", "data f8 f8e8m0 f4e2m1 i2 u2 i4 u4"},
+};
+
+constexpr std::pair<std::string_view, AttributeType> kAttributeTypes[] = {
+    {"int", AttributeType::Integer},   {"float", AttributeType::Number},   {"text", AttributeType::Text},
+    {"ints", AttributeType::Integers}, {"floats", AttributeType::Numbers}, {"texts", AttributeType::Texts},
+    {"tensor", AttributeType::Tensor}, {"graph", AttributeType::Graph},
+};
+
+std::string_view trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// Pieces between separators, trimmed; none for an empty text.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  text = trim(text);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    pieces.push_back(trim(text.substr(0, end)));
+    text = trim(text.substr(std::min(end + 1, text.size())));
+  }
+  return pieces;
+}
+
+// The two sides of the first `separator`; the second is empty if there is none.
+std::pair<std::string_view, std::string_view> cut(std::string_view text, std::string_view separator) {
+  const std::size_t at = text.find(separator);
+  if (at == std::string_view::npos) return {trim(text), {}};
+  return {trim(text.substr(0, at)), trim(text.substr(at + separator.size()))};
+}
+
+bool drop_suffix(std::string_view& text, char suffix) {
+  if (!text.ends_with(suffix)) return false;
+  text.remove_suffix(1);
+  return true;
+}
+
+void expand_types(std::string_view list, std::vector<DType>& types) {
+  for (const std::string_view item : split(list, ' ')) {
+    if (const std::optional<DType> dtype = dtype_from_name(item)) {
+      types.push_back(*dtype);
+      continue;
+    }
+    bool found = false;
+    for (const TypeSet& set : kTypeSets) {
+      if (set.name != item) continue;
+      expand_types(set.members, types);
+      found = true;
+    }
+    require(found, "ops.def names the unknown type \"{}\"", item);
+  }
+}
+
+// What the spans of the contracts point to; a deque, so that nothing moves.
+struct Storage {
+  std::vector<OperandSpec> inputs, outputs;
+  std::deque<std::vector<DType>> type_lists;
+  std::vector<TypeConstraint> types;
+  std::vector<AttributeSpec> attributes;
+  std::vector<std::pair<int, int>> in_place;
+
+  void add_type(std::string_view letter, std::string_view list) {
+    for (const TypeConstraint& constraint : types) {
+      if (constraint.letter == letter) return;
+    }
+    expand_types(list, type_lists.emplace_back());
+    types.push_back({letter, type_lists.back()});
+  }
+
+  std::vector<OperandSpec> parse_operands(std::string_view list, bool outputs_list) {
+    std::vector<OperandSpec> operands;
+    for (const std::string_view item : split(list, ',')) {
+      const auto [operand, source] = cut(item, "@");
+      if (outputs_list && !source.empty()) {
+        in_place.emplace_back(source[0] - '0', static_cast<int>(operands.size()));
+      }
+      OperandSpec spec;
+      std::tie(spec.name, spec.types) = cut(operand, ":");
+      spec.variadic = drop_suffix(spec.types, '*');
+      spec.optional = drop_suffix(spec.types, '?');
+      if (dtype_from_name(spec.types)) add_type(spec.types, spec.types);
+      operands.push_back(spec);
+    }
+    return operands;
+  }
+
+  void parse_attributes(std::string_view list) {
+    for (const std::string_view item : split(list, ',')) {
+      AttributeSpec spec;
+      auto [declaration, default_text] = cut(item, "=");
+      const bool optional = drop_suffix(declaration, '?');
+      const auto [attribute, type] = cut(declaration, ":");
+      spec.name = attribute;
+      spec.default_text = default_text;
+      spec.required = default_text.empty() && !optional;
+      bool found = false;
+      for (const auto& [type_name, attribute_type] : kAttributeTypes) {
+        if (type_name != type) continue;
+        spec.type = attribute_type;
+        found = true;
+      }
+      require(found, "ops.def names the unknown attribute type \"{}\"", type);
+      attributes.push_back(spec);
+    }
+  }
+
+  void derive_in_place(FusionClass fusion) {
+    if (fusion != FusionClass::Elementwise) return;
+    in_place.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) in_place.emplace_back(static_cast<int>(i), 0);
+  }
+};
+
+struct Table {
+  std::deque<Storage> storages;
+  std::vector<OpContract> contracts;
+
+  Table() {
+    for (const Row& row : kRows) {
+      Storage& storage = storages.emplace_back();
+      const auto [operands, types] = cut(row.signature, "|");
+      for (const std::string_view constraint : split(types, ';')) {
+        const auto [letter, list] = cut(constraint, "=");
+        storage.add_type(letter, list);
+      }
+      const auto [inputs, outputs] = cut(operands, "->");
+      storage.inputs = storage.parse_operands(inputs, false);
+      storage.outputs = storage.parse_operands(outputs, true);
+      storage.parse_attributes(row.attributes);
+      storage.derive_in_place(row.fusion);
+      contracts.push_back({row.kind, row.name, row.domain, storage.inputs, storage.outputs, storage.types,
+                           storage.attributes, row.infer, row.fusion, storage.in_place});
+    }
+  }
+};
+
+const Table& table() {
+  static const Table instance;
+  return instance;
+}
+
+}  // namespace
+
+const OpContract& contract(OpKind kind) {
+  const Table& rows = table();
+  require(static_cast<std::size_t>(kind) < rows.contracts.size(), "operator number {} is not in ops.def",
+          static_cast<int>(kind));
+  return rows.contracts[static_cast<std::size_t>(kind)];
+}
+
+std::span<const OpContract> contracts() { return table().contracts; }
+
+}  // namespace kiln::graph

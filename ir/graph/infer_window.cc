@@ -1,0 +1,277 @@
+// Convolution and pooling: operators with a window that slides over the spatial axes.
+#include <algorithm>
+
+#include "ir/graph/infer.h"
+
+namespace kiln::graph {
+namespace {
+
+enum class AutoPad : std::uint8_t { None, Valid, SameUpper, SameLower };
+
+AutoPad auto_pad(const Inference& op, const Node& node) {
+  const std::string& mode = text(node, "auto_pad");
+  if (mode == "NOTSET") return AutoPad::None;
+  if (mode == "VALID") return AutoPad::Valid;
+  if (mode == "SAME_UPPER") return AutoPad::SameUpper;
+  if (mode == "SAME_LOWER") return AutoPad::SameLower;
+  op.fail(ErrorCode::InvalidModel, "auto_pad is \"{}\", expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+          mode);
+}
+
+// The attribute, or `count` times `missing`, which is then written into the node. Values in [low, 2^31).
+std::vector<std::int64_t> complete(Inference& op, std::string_view attribute, std::size_t count,
+                                   std::int64_t missing, std::int64_t low) {
+  Node& node = op.node();
+  if (!has(node, attribute)) {
+    node.attributes.emplace(attribute, std::vector<std::int64_t>(count, missing));
+  }
+  const std::span<const std::int64_t> values = integers(node, attribute);
+  if (values.size() != count) {
+    op.fail(ErrorCode::InvalidModel, "{} has {} entries, expected {}", attribute, values.size(), count);
+  }
+  for (const std::int64_t value : values) {
+    if (value < low || value > INT32_MAX) {
+      op.fail(ErrorCode::InvalidModel, "{} has the entry {}, expected at least {}", attribute, value, low);
+    }
+  }
+  return {values.begin(), values.end()};
+}
+
+// What a window needs, one entry per spatial axis; the node's attributes are completed alike.
+struct Window {
+  std::vector<std::int64_t> kernel, strides, dilations, pads;  // pads: all begins, then all ends
+  AutoPad mode = AutoPad::None;
+
+  std::size_t rank() const { return kernel.size(); }
+  // Elements from the first to the last that the window touches.
+  std::int64_t span(std::size_t axis) const { return (kernel[axis] - 1) * dilations[axis] + 1; }
+};
+
+Window complete_window(Inference& op, std::vector<std::int64_t> kernel) {
+  Window window;
+  const std::size_t rank = kernel.size();
+  window.kernel = std::move(kernel);
+  window.strides = complete(op, "strides", rank, 1, 1);
+  window.dilations = complete(op, "dilations", rank, 1, 1);
+  window.mode = auto_pad(op, op.node());
+  if (window.mode == AutoPad::Valid) {
+    op.node().attributes["pads"] = std::vector<std::int64_t>(2 * rank, 0);
+    op.node().attributes["auto_pad"] = std::string("NOTSET");
+    window.mode = AutoPad::None;
+  }
+  if (window.mode == AutoPad::None) window.pads = complete(op, "pads", 2 * rank, 0, 0);
+  return window;
+}
+
+// Replaces SAME padding by explicit pads if they are the same for every size of the input.
+void resolve_same_padding(Inference& op, Window& window, const Shape& x) {
+  if (window.mode == AutoPad::None) return;
+  std::vector<std::int64_t> pads(2 * window.rank());
+  for (std::size_t i = 0; i < window.rank(); ++i) {
+    const Dim& extent = x[2 + i];
+    const std::int64_t stride = window.strides[i];
+    // Stride 1 keeps the extent, so the padding does not depend on it.
+    if (!extent.is_constant() && stride != 1) return;
+    const Dim outputs = ceildiv(extent, stride);
+    const Dim total = max((outputs - 1) * Dim(stride) + window.span(i) - extent, 0);
+    if (!total.is_constant()) return;
+    const std::int64_t less = total.constant() / 2, more = total.constant() - less;
+    pads[i] = window.mode == AutoPad::SameUpper ? less : more;
+    pads[window.rank() + i] = window.mode == AutoPad::SameUpper ? more : less;
+  }
+  window.mode = AutoPad::None;
+  window.pads = pads;
+  op.node().attributes["pads"] = std::move(pads);
+  op.node().attributes["auto_pad"] = std::string("NOTSET");
+}
+
+Dim output_extent(const Window& window, std::size_t axis, const Dim& extent, bool ceil_mode) {
+  const std::int64_t stride = window.strides[axis];
+  if (window.mode != AutoPad::None) return ceildiv(extent, stride);
+  const std::int64_t begin = window.pads[axis], end = window.pads[window.rank() + axis];
+  const Dim room = extent + begin + end - window.span(axis);
+  if (!ceil_mode) return floordiv(room, stride) + 1;
+  // A window that would start in the padding at the end is left out.
+  return min(ceildiv(room, stride) + 1, floordiv(extent + begin - 1, stride) + 1);
+}
+
+// The kernel's extents from the attribute, or those of the weights where they are known.
+std::optional<std::vector<std::int64_t>> kernel_of_weights(Inference& op) {
+  const std::optional<Shape>& w = op.shape(1);
+  if (has(op.node(), "kernel_shape")) {
+    const std::span<const std::int64_t> given = integers(op.node(), "kernel_shape");
+    std::vector<std::int64_t> kernel = complete(op, "kernel_shape", w ? w->size() - 2 : given.size(), 1, 1);
+    for (std::size_t i = 0; w && i < kernel.size(); ++i) op.same((*w)[2 + i], kernel[i], "kernel_shape");
+    return kernel;
+  }
+  if (!w) return std::nullopt;
+  std::vector<std::int64_t> kernel;
+  for (std::size_t i = 2; i < w->size(); ++i) {
+    if (!(*w)[i].is_constant() || (*w)[i].constant() < 1) return std::nullopt;
+    kernel.push_back((*w)[i].constant());
+  }
+  op.node().attributes["kernel_shape"] = kernel;
+  return kernel;
+}
+
+std::int64_t group_count(Inference& op) {
+  const std::int64_t group = integer(op.node(), "group");
+  if (group < 1) op.fail(ErrorCode::InvalidModel, "group is {}, expected at least 1", group);
+  return group;
+}
+
+void check_bias(Inference& op, const Dim& channels) {
+  if (!op.has_input(2) || op.input(2).dtype != op.input(0).dtype) return;
+  const std::optional<Shape>& bias = op.shape_of_rank(2, 1, 1);
+  if (bias) op.same((*bias)[0], channels, "channels of the bias");
+}
+
+void check_divides(const Inference& op, std::int64_t group, const Dim& channels) {
+  if (channels.is_constant() && channels.constant() % group != 0) {
+    op.fail(ErrorCode::ShapeMismatch, "group is {}, expected a divisor of the {} channels", group,
+            channels.constant());
+  }
+}
+
+}  // namespace
+
+void infer_conv(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
+  const std::optional<Shape>& w = op.shape_of_rank(1, 3);
+  if (x && w && x->size() != w->size()) {
+    op.fail(ErrorCode::ShapeMismatch, "input has shape {} and weights have {}, expected the same rank",
+            op.text(*x), op.text(*w));
+  }
+  const std::int64_t group = group_count(op);
+  if (w) check_divides(op, group, (*w)[0]);
+  if (x && w) op.same((*x)[1], (*w)[1] * Dim(group), "input channels");
+  // ConvInteger has a zero point where Conv has the bias.
+  if (w && node.op == OpKind::Conv) check_bias(op, (*w)[0]);
+  const std::optional<std::vector<std::int64_t>> kernel = kernel_of_weights(op);
+  if (!kernel) {
+    if (x) {
+      Shape y = op.fresh_shape(0, x->size());
+      y[0] = (*x)[0];
+      if (w) y[1] = (*w)[0];
+      op.set_shape(0, y);
+    }
+    return;
+  }
+  Window window = complete_window(op, *kernel);
+  if (!x) {
+    op.set_shape(0, op.fresh_shape(0, 2 + kernel->size()));
+    return;
+  }
+  if (x->size() != 2 + kernel->size()) {
+    op.fail(ErrorCode::ShapeMismatch, "input has shape {}, expected rank {}", op.text(*x),
+            2 + kernel->size());
+  }
+  resolve_same_padding(op, window, *x);
+  Shape y = {(*x)[0], w ? (*w)[0] : op.fresh(0, 1)};
+  for (std::size_t i = 0; i < window.rank(); ++i) y.push_back(output_extent(window, i, (*x)[2 + i], false));
+  op.set_shape(0, y);
+}
+
+void infer_conv_transpose(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
+  const std::optional<Shape>& w = op.shape_of_rank(1, 3);
+  if (x && w && x->size() != w->size()) {
+    op.fail(ErrorCode::ShapeMismatch, "input has shape {} and weights have {}, expected the same rank",
+            op.text(*x), op.text(*w));
+  }
+  const std::int64_t group = group_count(op);
+  if (x && w) {
+    check_divides(op, group, (*w)[0]);
+    op.same((*x)[1], (*w)[0], "input channels");
+  }
+  if (w) check_bias(op, (*w)[1] * Dim(group));
+  const std::optional<std::vector<std::int64_t>> kernel = kernel_of_weights(op);
+  if (!kernel) {
+    if (x) op.set_shape(0, op.fresh_shape(0, x->size()));
+    return;
+  }
+  Window window = complete_window(op, *kernel);
+  const std::size_t rank = window.rank();
+  const std::vector<std::int64_t> extra = complete(op, "output_padding", rank, 0, 0);
+  if (!x) {
+    op.set_shape(0, op.fresh_shape(0, 2 + rank));
+    return;
+  }
+  const bool has_output_shape = has(node, "output_shape") && !integers(node, "output_shape").empty();
+  std::vector<std::int64_t> wanted;
+  if (has_output_shape) {
+    wanted = complete(op, "output_shape", rank, 0, 0);
+    if (window.mode == AutoPad::None) window.pads.assign(2 * rank, 0);
+  }
+  Shape y = {(*x)[0], w ? (*w)[1] * Dim(group) : op.fresh(0, 1)};
+  // With an output shape, or SAME, the padding follows from the sizes: explicit where it is constant.
+  std::vector<std::int64_t> pads(2 * rank);
+  bool explicit_pads = has_output_shape || window.mode != AutoPad::None;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t stride = window.strides[i];
+    const Dim full = ((*x)[2 + i] - 1) * Dim(stride) + extra[i] + window.span(i);
+    if (!has_output_shape && window.mode == AutoPad::None) {
+      y.push_back(full - window.pads[i] - window.pads[rank + i]);
+      continue;
+    }
+    y.push_back(has_output_shape ? Dim(wanted[i]) : (*x)[2 + i] * Dim(stride));
+    const Dim total = max(full - y.back(), 0);
+    if (!total.is_constant() || total.constant() > INT32_MAX) {
+      explicit_pads = false;
+      continue;
+    }
+    const std::int64_t less = total.constant() / 2, more = total.constant() - less;
+    pads[i] = window.mode == AutoPad::SameUpper ? less : more;
+    pads[rank + i] = window.mode == AutoPad::SameUpper ? more : less;
+  }
+  if (explicit_pads) {
+    // What is left over is wanted beyond the full result.
+    std::vector<std::int64_t> padding = extra;
+    bool reached = true;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const Dim full = ((*x)[2 + i] - 1) * Dim(window.strides[i]) + extra[i] + window.span(i);
+      const Dim missing = y[2 + i] - (full - pads[i] - pads[rank + i]);
+      reached = reached && missing.is_constant();
+      if (missing.is_constant()) padding[i] += missing.constant();
+    }
+    if (reached) {
+      node.attributes["pads"] = pads;
+      node.attributes["output_padding"] = padding;
+      node.attributes["auto_pad"] = std::string("NOTSET");
+      node.attributes.erase("output_shape");
+    }
+  }
+  op.set_shape(0, y);
+}
+
+void infer_pool(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
+  const std::size_t rank = x ? x->size() - 2 : integers(node, "kernel_shape").size();
+  Window window = complete_window(op, complete(op, "kernel_shape", rank, 1, 1));
+  Shape y;
+  if (x) {
+    resolve_same_padding(op, window, *x);
+    y = {(*x)[0], (*x)[1]};
+    const bool ceil_mode = integer(node, "ceil_mode") != 0;
+    for (std::size_t i = 0; i < rank; ++i) y.push_back(output_extent(window, i, (*x)[2 + i], ceil_mode));
+  } else {
+    y = op.fresh_shape(0, 2 + rank);
+  }
+  op.set_shape(0, y);
+  op.set_shape(1, y);
+}
+
+void infer_global_pool(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 2);
+  if (!x) return;
+  Shape y(x->size(), 1);
+  y[0] = (*x)[0];
+  y[1] = (*x)[1];
+  op.set_shape(0, y);
+}
+
+}  // namespace kiln::graph
