@@ -1,0 +1,145 @@
+// Translators: norms, softmax, pooling and matrix products.
+#include <algorithm>
+
+#include "frontend/onnx/translators.h"
+#include "ir/base/errors.h"
+
+namespace kiln::frontend::translate {
+namespace {
+
+Attributes axis_attribute(std::int64_t axis) { return {{"axis", axis}}; }
+
+// Reshapes a vector of channels so that it broadcasts along axis 1 of a value of `rank`.
+ValueId along_channels(Translation& node, ValueId vector, std::int64_t rank) {
+  std::vector<std::int64_t> axes;
+  for (std::int64_t axis = 1; axis < rank - 1; ++axis) axes.push_back(axis);
+  return axes.empty() ? vector : node.add(OpKind::Unsqueeze, {vector, node.integers(axes)});
+}
+
+ValueId normalize(Translation& node, ValueId centred, ValueId variance, ValueId scale, ValueId bias,
+                  double epsilon) {
+  const ValueId shifted = node.add(OpKind::Add, {variance, node.scalar(node.dtype(variance), epsilon)});
+  const ValueId unit = node.add(OpKind::Div, {centred, node.add(OpKind::Sqrt, {shifted})});
+  return node.add(OpKind::Add, {node.add(OpKind::Mul, {unit, scale}), bias});
+}
+
+// Statistics of the batch itself, and the running ones moved towards them.
+void batch_normalization_training(Translation& node) {
+  const ValueId x = node.input(0);
+  const auto rank = node.rank(x);
+  if (!rank || *rank < 2) node.unsupported("training_mode needs an input of known rank, at least 2");
+  for (const ValueId input : node.inputs) {
+    if (node.dtype(input) != node.dtype(x)) node.unsupported("training_mode needs inputs of one type");
+  }
+  const double epsilon = node.take_number("epsilon", 1e-5);
+  const double momentum = node.take_number("momentum", 0.9);
+  std::vector<std::int64_t> others = {0};
+  for (std::int64_t axis = 2; axis < *rank; ++axis) others.push_back(axis);
+  const ValueId axes = node.integers(others);
+  const auto channels = [&](std::size_t i) { return along_channels(node, node.input(i), *rank); };
+  const ValueId mean = node.add(OpKind::ReduceMean, {x, axes});
+  const ValueId centred = node.add(OpKind::Sub, {x, mean});
+  const ValueId variance = node.add(OpKind::ReduceMean, {node.add(OpKind::Mul, {centred, centred}), axes});
+  const ValueId y = normalize(node, centred, variance, channels(1), channels(2), epsilon);
+  const auto running = [&](std::size_t i, ValueId current) {
+    const DType type = node.dtype(x);
+    const ValueId old_part = node.add(OpKind::Mul, {node.input(i), node.scalar(type, momentum)});
+    const ValueId flat = node.add(OpKind::Squeeze, {current, axes});
+    return node.add(OpKind::Add, {old_part, node.add(OpKind::Mul, {flat, node.scalar(type, 1 - momentum)})});
+  };
+  node.finish_with({y, running(3, mean), running(4, variance)});
+}
+
+}  // namespace
+
+void batch_normalization(Translation& node) {
+  if (node.take_integer("training_mode", 0) != 0) return batch_normalization_training(node);
+  node.finish(OpKind::BatchNormalization, node.inputs);
+}
+
+// Inference only, whatever is_test says. spatial = 0 has statistics for each element of a sample.
+void batch_normalization_1(Translation& node) {
+  node.drop({"consumed_inputs", "is_test", "momentum"});
+  if (node.outputs.size() > 1) node.unsupported("its outputs for training are not supported");
+  const bool spatial = node.take_integer("spatial", 1) != 0;
+  const ValueId x = node.input(0);
+  if (spatial || node.rank(x) == 2) return node.finish(OpKind::BatchNormalization, node.inputs);
+  const double epsilon = node.take_number("epsilon", 1e-5);
+  const ValueId centred = node.add(OpKind::Sub, {x, node.input(3)});
+  node.finish_with({normalize(node, centred, node.input(4), node.input(1), node.input(2), epsilon)});
+}
+
+// Scale and bias were those of groups.
+void group_normalization_18(Translation& node) {
+  const auto& shape = node.graph.value(node.input(0)).shape;
+  const auto groups = std::get_if<std::int64_t>(&node.attributes["num_groups"]);
+  if (groups == nullptr) node.invalid("attribute 'num_groups' is missing or not an integer");
+  if (!shape || shape->size() < 2 || !(*shape)[1].is_constant()) {
+    node.unsupported("its number of channels is not known at load");
+  }
+  const std::int64_t channels = (*shape)[1].constant();
+  if (*groups <= 0 || channels % *groups != 0) {
+    node.invalid(fmt::format("{} channels do not divide into {} groups", channels, *groups));
+  }
+  const auto spread = [&](ValueId vector) {
+    const ValueId column = node.add(OpKind::Unsqueeze, {vector, node.integers({1})});
+    const ValueId wide = node.add(OpKind::Expand, {column, node.integers({*groups, channels / *groups})});
+    return node.add(OpKind::Reshape, {wide, node.integers({channels})});
+  };
+  node.finish(OpKind::GroupNormalization, {node.input(0), spread(node.input(1)), spread(node.input(2))});
+}
+
+// Before opset 13 all axes from `axis` on were one.
+void softmax_flattened(Translation& node) {
+  const OpKind kind = *graph::op_from_name(node.op);
+  const ValueId x = node.input(0);
+  std::int64_t axis = node.take_integer("axis", 1);
+  if (const auto shape = node.graph.value(x).shape) {
+    const auto rank = static_cast<std::int64_t>(shape->size());
+    const std::int64_t from = axis < 0 ? axis + rank : axis;
+    if (from < 0 || from > rank) node.invalid(fmt::format("axis {} is outside rank {}", axis, rank));
+    const bool one_axis = from < rank && std::all_of(
+                                             shape->begin() + from + 1, shape->end(),
+                                             [](const graph::Dim& dim) { return dim == graph::Dim(1); });
+    if (one_axis) return node.finish(kind, {x}, axis_attribute(from));
+    axis = from;
+  }
+  const ValueId flat = node.add(OpKind::Flatten, {x}, axis_attribute(axis));
+  const ValueId result = node.add(kind, {flat}, axis_attribute(-1));
+  node.finish(OpKind::Reshape, {result, node.add(OpKind::Shape, {x})}, {{"allowzero", std::int64_t{1}}});
+}
+
+// p was a float.
+void lp_pool_1(Translation& node) {
+  const double p = node.take_number("p", 2);
+  if (!(p >= 1 && p <= 1 << 20) || p != static_cast<double>(static_cast<std::int64_t>(p))) {
+    node.unsupported(fmt::format("attribute 'p' is {}, expected a whole number from 1 on", p));
+  }
+  node.attributes["p"] = static_cast<std::int64_t>(p);
+  same(node);
+}
+
+void gemm_1(Translation& node) {
+  node.drop({"broadcast"});
+  node.finish(OpKind::Gemm, node.inputs);
+}
+
+void simplified_layer_normalization(Translation& node) {
+  if (node.outputs.size() > 1) node.unsupported("its output inv_std_var is not supported");
+  node.finish(OpKind::RMSNormalization, node.inputs);
+}
+
+// (x * scale) + one bias per channel.
+void image_scaler(Translation& node) {
+  const ValueId x = node.input(0);
+  const DType type = node.dtype(x);
+  const ValueId scaled = node.add(OpKind::Mul, {x, node.scalar(type, node.take_number("scale", 1))});
+  const auto bias = node.take_numbers("bias");
+  if (!bias) return node.finish_with({scaled});
+  const auto rank = node.rank(x);
+  if (!rank) node.unsupported("its input has no known rank");
+  const ValueId vector = node.numbers(type, {static_cast<std::int64_t>(bias->size())}, *bias);
+  node.finish(OpKind::Add, {scaled, along_channels(node, vector, *rank)});
+}
+
+}  // namespace kiln::frontend::translate

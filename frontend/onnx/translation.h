@@ -1,0 +1,97 @@
+// One ONNX node on its way into the Graph: what a translator of ops.def works with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kiln/tensor.h>
+
+#include "ir/graph/graph.h"
+
+namespace kiln::frontend {
+
+using graph::Attribute;
+using graph::Attributes;
+using graph::OpKind;
+using graph::ValueId;
+
+// A translator takes away the attributes that the newest meaning lacks, adds what it needs, and calls
+// finish() once. An attribute that it leaves goes into the Graph unchanged.
+class Translation {
+ public:
+  Translation(graph::Graph& target, std::string node_name) : graph(target), node(std::move(node_name)) {}
+
+  graph::Graph& graph;
+  std::string node;                  // its name, for messages and traces
+  std::string domain, op;            // "ai.onnx" for the default domain
+  std::int64_t opset = 0;            // of that domain
+  std::vector<ValueId> inputs;       // none: absent; the last one is present
+  std::vector<std::string> outputs;  // names for the Values; empty: absent; the last one is present
+  Attributes attributes;
+  std::vector<ValueId> results;  // what finish() made of the outputs
+
+  bool has_input(std::size_t index) const {
+    return index < inputs.size() && static_cast<bool>(inputs[index]);
+  }
+  // Throws Error (caller, invalid_model) if it is absent.
+  ValueId input(std::size_t index) const;
+  // The input, or none.
+  ValueId optional_input(std::size_t index) const {
+    return index < inputs.size() ? inputs[index] : ValueId::none();
+  }
+  std::optional<std::int64_t> rank(ValueId value) const;
+  // The elements of a constant; nothing if the Value is not a constant of integers.
+  std::optional<std::vector<std::int64_t>> constant_integers(ValueId value) const;
+  DType dtype(ValueId value) const { return graph.value(value).dtype; }
+
+  // Removes an attribute and returns it; throws Error (caller, invalid_model) if it has another type.
+  std::int64_t take_integer(std::string_view name, std::int64_t absent);
+  double take_number(std::string_view name, double absent);
+  std::string take_text(std::string_view name, std::string_view absent);
+  std::optional<std::int64_t> take_integer(std::string_view name);
+  std::optional<double> take_number(std::string_view name);
+  std::optional<std::vector<std::int64_t>> take_integers(std::string_view name);
+  std::optional<std::vector<double>> take_numbers(std::string_view name);
+  void drop(std::initializer_list<std::string_view> names);
+  // Removes an attribute for which only one value can be translated.
+  void expect_integer(std::string_view name, std::int64_t only, std::int64_t absent);
+
+  ValueId integers(std::span<const std::int64_t> values);  // a constant vector of i64
+  ValueId integers(std::initializer_list<std::int64_t> values) {
+    return integers(std::span(values.begin(), values.size()));
+  }
+  ValueId numbers(DType dtype, Extents extents, std::span<const double> values);  // a constant of floats
+  ValueId scalar(DType dtype, double value) { return numbers(dtype, {}, std::span(&value, 1)); }
+  // A node in between; returns its first output, or all of them.
+  ValueId add(OpKind kind, std::vector<ValueId> operands, Attributes node_attributes = {});
+  std::vector<ValueId> add_many(OpKind kind, std::vector<ValueId> operands, Attributes node_attributes,
+                                std::size_t output_count);
+
+  // The node whose outputs are those of the ONNX node.
+  void finish(OpKind kind, std::vector<ValueId> operands, Attributes node_attributes);
+  void finish(OpKind kind, std::vector<ValueId> operands) {
+    finish(kind, std::move(operands), std::move(attributes));
+  }
+  // The node that makes output `index` alone; nothing if that output is not wanted. For nodes that become
+  // several, in place of finish().
+  void finish_output(std::size_t index, OpKind kind, std::vector<ValueId> operands,
+                     Attributes node_attributes = {});
+  // Values that are the outputs, from the first on.
+  void finish_with(std::initializer_list<ValueId> values);
+
+  [[noreturn]] void unsupported(std::string_view what) const;
+  [[noreturn]] void invalid(std::string_view what) const;
+
+ private:
+  std::vector<std::string> intermediate_names(std::size_t count);
+  template <typename T>
+  std::optional<T> take(std::string_view name, std::string_view type);
+};
+
+}  // namespace kiln::frontend
