@@ -9,13 +9,18 @@ namespace {
 
 Attributes to(DType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
 
+ValueId as_scalar(Translation& node, ValueId value) {
+  if (const auto& constant = node.graph.value(value).constant) {
+    return node.graph.add_constant(constant->reshaped({}));
+  }
+  return node.add(OpKind::Reshape, {value, node.integers(std::span<const std::int64_t>())});
+}
+
 // A vector of one scale or zero point means the same as a scalar, along whatever axis.
 ValueId scalar_if_one(Translation& node, ValueId value) {
   if (!value) return value;
-  const graph::Value& info = node.graph.value(value);
-  if (!info.shape || info.shape->size() != 1 || (*info.shape)[0] != graph::Dim(1)) return value;
-  if (info.constant) return node.graph.add_constant(info.constant->reshaped({}));
-  return node.add(OpKind::Reshape, {value, node.integers(std::span<const std::int64_t>())});
+  const auto& shape = node.graph.value(value).shape;
+  return shape && shape->size() == 1 && (*shape)[0] == graph::Dim(1) ? as_scalar(node, value) : value;
 }
 
 ValueId dequantize(Translation& node, ValueId x, ValueId scale, ValueId zero_point) {
@@ -65,8 +70,18 @@ void quantize_linear(Translation& node) {
     }
   }
   const auto block = node.attributes.find("block_size");
-  if (block == node.attributes.end() || block->second == Attribute(std::int64_t{0})) {
-    for (std::size_t i = 1; i < node.inputs.size(); ++i) node.inputs[i] = scalar_if_one(node, node.inputs[i]);
+  if (block != node.attributes.end() && block->second != Attribute(std::int64_t{0})) {
+    return node.finish(*graph::op_from_name(node.op), node.inputs);
+  }
+  const auto given = node.attributes.find("axis");
+  const auto* axis = given == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&given->second);
+  const auto rank = node.rank(node.input(0));
+  // A vector along an axis that x does not have can only be one of one element.
+  const bool no_such_axis = rank && (axis == nullptr ? 1 : *axis) >= *rank;
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    if (!node.has_input(i)) continue;
+    const bool one = no_such_axis && node.rank(node.inputs[i]) == 1;
+    node.inputs[i] = one ? as_scalar(node, node.inputs[i]) : scalar_if_one(node, node.inputs[i]);
   }
   node.finish(*graph::op_from_name(node.op), node.inputs);
 }
