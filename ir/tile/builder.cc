@@ -383,6 +383,7 @@ Kernel KernelBuilder::finish() {
     append(Opcode::Yield, {});
     close();
   }
+  verify(kernel_);
   return std::move(kernel_);
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -22,15 +24,18 @@ struct ViewArgument {
 };
 using Argument = std::variant<ViewArgument, Literal>;
 
-// Runs the whole grid. Throws Error: caller/type_mismatch for arguments that do not fit, index_out_of_range or
-// division_by_zero with the program coordinate, limit_exceeded for a local above its maximum, internal for an
-// access outside `bytes`.
-void interpret(const Kernel& kernel, std::span<const Argument> arguments);
+// Runs the whole grid. Throws Error: caller/type_mismatch for arguments that do not fit, index_out_of_range
+// or division_by_zero with the program coordinate, limit_exceeded for a local above its maximum, internal for
+// an access outside `bytes`, caller/invalid_argument for a failed Assert or a loop step below 1. Functions
+// that are not primitive mean their expansions. A Local starts with every byte 0xff. `print` gets the lines
+// of Print.
+void interpret(const Kernel& kernel, std::span<const Argument> arguments,
+               const std::function<void(std::string_view)>& print = {});
 
 // The grid's extents for these arguments.
 std::vector<std::int64_t> grid_extents(const Kernel& kernel, std::span<const Argument> arguments);
 
-// One elementwise primitive on scalars of one dtype (constant folding, tests).
+// One elementwise primitive on scalars (constant folding, tests). Throws Error (division_by_zero).
 Literal evaluate(Function primitive, std::span<const Literal> operands);
 Literal cast(Literal value, DType dtype);
 
