@@ -1,0 +1,84 @@
+#include <optional>
+#include <utility>
+
+#include "ir/base/errors.h"
+#include "kernels_ref/reference.h"
+
+namespace kiln::reference {
+namespace {
+
+// Tensors of one evaluation, freed when no node still wants them.
+class Evaluation {
+ public:
+  Evaluation(const graph::Graph& graph, const EvaluateOptions& options)
+      : graph_(graph), options_(options), tensors_(graph.value_count()), readers_(graph.value_count()) {}
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs) {
+    if (inputs.size() != graph_.inputs.size()) {
+      throw_caller(ErrorCode::InvalidArgument, "expected {} inputs, got {}", graph_.inputs.size(),
+                   inputs.size());
+    }
+    const std::vector<graph::NodeId> order = graph_.topological_order();
+    for (const graph::NodeId id : order) {
+      for (const graph::ValueId input : graph_.node(id).inputs) {
+        if (input) ++readers_[input.index];
+      }
+    }
+    for (const graph::ValueId output : graph_.outputs) ++readers_[output.index];
+    for (std::size_t i = 0; i < inputs.size(); ++i) tensors_[graph_.inputs[i].index] = entering(inputs[i]);
+    for (const graph::NodeId id : order) run_node(graph_.node(id));
+    std::vector<Tensor> outputs;
+    for (const graph::ValueId output : graph_.outputs) outputs.push_back(tensor(output));
+    return outputs;
+  }
+
+ private:
+  Tensor entering(const Tensor& tensor) const { return options_.f64 ? widened_to_f64(tensor) : tensor; }
+
+  const Tensor& tensor(graph::ValueId id) {
+    std::optional<Tensor>& slot = tensors_[id.index];
+    const graph::Value& value = graph_.value(id);
+    if (!slot && value.constant) slot = entering(*value.constant);
+    if (!slot) throw_bug("value '{}' is read before it is made", value.name);
+    return *slot;
+  }
+
+  void run_node(const graph::Node& node) {
+    try {
+      const Kernel kernel = find(node.op);
+      if (kernel == nullptr)
+        throw_caller(ErrorCode::Unsupported, "there is no reference kernel for this operator");
+      std::vector<const Tensor*> inputs;
+      for (const graph::ValueId input : node.inputs) inputs.push_back(input ? &tensor(input) : nullptr);
+      Call call{.node = node,
+                .inputs = inputs,
+                .outputs = std::vector<Tensor>(node.outputs.size()),
+                .parallel = options_.parallel,
+                .promote_f32 = options_.f64};
+      kernel(call);
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        const graph::ValueId output = node.outputs[i];
+        if (output && readers_[output.index] > 0) tensors_[output.index] = std::move(call.outputs[i]);
+      }
+    } catch (Error& error) {
+      throw error.with("node", node.name).with("op", std::string(name(node.op)));
+    }
+    for (const graph::ValueId input : node.inputs) {
+      if (input && --readers_[input.index] == 0) tensors_[input.index].reset();
+    }
+  }
+
+  const graph::Graph& graph_;
+  const EvaluateOptions options_;
+  std::vector<std::optional<Tensor>> tensors_;
+  std::vector<std::int64_t> readers_;
+};
+
+}  // namespace
+
+std::vector<Tensor> evaluate(const graph::Graph& graph, std::span<const Tensor> inputs,
+                             const EvaluateOptions& options) {
+  return Evaluation(graph, options).run(inputs);
+}
+
+}  // namespace kiln::reference
