@@ -50,6 +50,8 @@ std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim&
       forward ? clamp_bound(start, extent, 0, 0) : clamp_bound(start, extent, -1, -1);
   const std::optional<Dim> to = forward ? clamp_bound(end, extent, 0, 0) : clamp_bound(end, extent, -1, -1);
   if (!from || !to) return std::nullopt;
+  // extent - min(start, extent), in the form that an end counted from the back gets.
+  if (forward && *to == extent && start.is_at_least(0)) return ceildiv(max(extent - start, 0), step);
   if (forward) return max(ceildiv(*to - *from, step), 0);
   return max(ceildiv(*from - *to, Dim(0) - Dim(step)), 0);
 }

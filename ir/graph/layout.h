@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ using AxisOrder = std::vector<int>;
 
 // Strides of a dense tensor whose axes lie in memory in `order`.
 std::vector<Dim> strides_in_order(const Shape& shape, const AxisOrder& order);
+
+// The order of which `strides` are provably those, if any; axes of extent 1 do not count and come first.
+std::optional<AxisOrder> order_of_strides(const Shape& shape, const std::vector<Dim>& strides);
 
 // True if `strides` are provably those of a dense row-major tensor; axes of extent 1 do not count.
 bool is_dense(const Shape& shape, const std::vector<Dim>& strides);

@@ -22,11 +22,12 @@ struct Region {
 constexpr std::size_t kMaxRegionNodes = 64;
 constexpr std::size_t kMaxRegionInputs = 8;
 
-// A Region cut out as a Graph of its own, in canonical form: Values and nodes numbered in topological order
-// without names, Symbols renumbered by first appearance, so that equal Regions of one or of many models give
-// equal text and share tuning records. Each input and output Value has a Layout whose storage is itself.
-// Constants: those the Template may compute with (shapes, axes, scalars) keep their tensor; weights are
-// inputs flagged constant, whose content is not part of the Problem.
+// A Region cut out as a Graph of its own, in canonical form: nodes and inputs in the Region's order, no
+// names, Symbols renumbered by first appearance, so that equal Regions of one or of many models give equal
+// text and share tuning records. A Symbol may stand for any Dim of the original Graph: what matters is which
+// extents are the same and how the Region's own operators relate them. Each input and output Value has a
+// Layout whose storage is itself. Constants: those the Template may compute with (shapes, axes, scalars) keep
+// their tensor; weights are inputs flagged constant, whose content is not part of the Problem.
 struct Problem {
   Graph graph;
   NodeId root;
@@ -38,7 +39,8 @@ struct Problem {
   std::string canonical_text() const;
 };
 
-// Cuts `region` out of `graph`, whose Values have Layouts.
+// Cuts `region` out of `graph`; a Value without a Layout counts as dense. graph.inputs and graph.outputs of
+// the result are those of the Region, in its order.
 Problem make_problem(const Graph& graph, const Region& region);
 
 }  // namespace kiln::graph

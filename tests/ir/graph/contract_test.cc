@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 
+#include "tests/ir/graph/graph_builder.h"
+
 namespace kiln::graph {
 namespace {
 
@@ -54,28 +56,9 @@ TEST(Contract, ReadsTheSignature) {
   EXPECT_EQ(contract(OpKind::Add).in_place.size(), 2U);
 }
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Caller);
-    return error.what();
-  }
-  return "no error";
-}
-
-ValueId input(Graph& graph, DType dtype, Shape shape) {
-  Value value;
-  value.dtype = dtype;
-  value.shape = std::move(shape);
-  const ValueId id = graph.add_value(std::move(value));
-  graph.inputs.push_back(id);
-  return id;
-}
-
 TEST(AddNode, FillsInDefaults) {
   Graph graph;
-  const ValueId x = input(graph, DType::F32, {2, 3});
+  const ValueId x = add_input(graph, DType::F32, Shape{2, 3});
   const ValueId y = graph.add(OpKind::LeakyRelu, {x});
   const Node& node = graph.node(graph.value(y).producer);
   EXPECT_EQ(number(node, "alpha"), static_cast<double>(0.01F));
@@ -88,12 +71,12 @@ TEST(AddNode, FillsInDefaults) {
 
 TEST(AddNode, ListsEveryOperand) {
   Graph graph;
-  const ValueId x = input(graph, DType::F32, {2, 3});
+  const ValueId x = add_input(graph, DType::F32, Shape{2, 3});
   const Node& clip = graph.node(graph.value(graph.add(OpKind::Clip, {x})).producer);
   ASSERT_EQ(clip.inputs.size(), 3U);
   EXPECT_FALSE(clip.inputs[2]);
   const std::vector<std::string> wanted = {"y", "", "deviation"};
-  const ValueId scale = input(graph, DType::F32, {3});
+  const ValueId scale = add_input(graph, DType::F32, Shape{3});
   const Node& norm = graph.node(graph.add_node(OpKind::LayerNormalization, {x, scale}, {}, "norm", wanted));
   ASSERT_EQ(norm.outputs.size(), 3U);
   EXPECT_FALSE(norm.outputs[1]);
@@ -103,7 +86,7 @@ TEST(AddNode, ListsEveryOperand) {
 
 TEST(AddNode, RefusesWhatTheContractForbids) {
   Graph graph;
-  const ValueId x = input(graph, DType::F32, {2, 3}), i = input(graph, DType::I64, {2, 3});
+  const ValueId x = add_input(graph, DType::F32, Shape{2, 3}), i = add_input(graph, DType::I64, Shape{2, 3});
   const std::vector<std::string> one = {"y"}, two = {"y", "z"};
   const auto expect = [&](const std::function<void()>& action, std::string_view part) {
     const std::size_t values = graph.value_count(), nodes = graph.node_count();
