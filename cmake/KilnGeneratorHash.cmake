@@ -41,5 +41,6 @@ add_custom_command(OUTPUT ${kiln_generator_header}
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${kiln_generator_header}
           -P ${CMAKE_CURRENT_LIST_FILE}
   DEPENDS ${kiln_generator_sources} ${CMAKE_CURRENT_LIST_FILE} VERBATIM)
+add_custom_target(kiln_generated DEPENDS ${kiln_generator_header})
 target_sources(kiln_jit_cache PRIVATE ${kiln_generator_header})
 target_include_directories(kiln_jit_cache PRIVATE ${PROJECT_BINARY_DIR}/generated)

@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "ir/base/errors.h"
 #include "jit/cache/artifact_row.h"
 #include "jit/cache/sqlite.h"
-#include "jit/cache/store_file.h"
 #include "jit/cache/store_state.h"
 
 namespace kiln::jit {

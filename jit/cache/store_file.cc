@@ -131,7 +131,7 @@ void check_side_files(const std::string& file) {
 std::array<unsigned char, 100> header(const sqlite::Connection& connection) {
   std::array<unsigned char, 100> bytes{};
   sqlite3_file* file = nullptr;
-  sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_FILE_POINTER, static_cast<void*>(&file));
   if (file != nullptr && file->pMethods != nullptr) file->pMethods->xRead(file, bytes.data(), 100, 0);
   return bytes;
 }

@@ -1,10 +1,8 @@
 #include "jit/cache/store_state.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,17 +13,14 @@
 #include <unistd.h>
 
 #include "ir/base/errors.h"
-#include "jit/cache/artifact_row.h"
 #include "jit/cache/sqlite.h"
 #include "jit/cache/store_file.h"
-#include "jit/cache/store_state.h"
 
 namespace kiln::jit {
 
 using sqlite::Connection;
 using sqlite::Failure;
 using sqlite::Statement;
-using sqlite::Transaction;
 
 Store::State::State(StoreOptions the_options)
     : options(std::move(the_options)),
