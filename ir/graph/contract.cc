@@ -1,6 +1,9 @@
 // Parses the rows of ops.def into OpContracts, once.
 #include "ir/graph/contract.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <deque>
 #include <string>
 #include <vector>
@@ -158,6 +161,28 @@ struct Storage {
   }
 };
 
+std::int64_t parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(error == std::errc() && end == text.data() + text.size(), "ops.def has the default \"{}\"", text);
+  return value;
+}
+
+// Defaults of floats are f32 in the standard, so 0.01 means the f32 nearest to it.
+double parse_number(std::string_view text) { return std::strtof(std::string(text).c_str(), nullptr); }
+
+template <typename Parse>
+auto parse_list(std::string_view text, Parse parse) {
+  std::vector<decltype(parse(text))> values;
+  text = text.substr(1, text.size() - 2);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) values.push_back(parse(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return values;
+}
+
 struct Table {
   std::deque<Storage> storages;
   std::vector<OpContract> contracts;
@@ -196,5 +221,26 @@ const OpContract& contract(OpKind kind) {
 }
 
 std::span<const OpContract> contracts() { return table().contracts; }
+
+Attribute default_value(const AttributeSpec& spec) {
+  switch (spec.type) {
+    case AttributeType::Integer:
+      return parse_integer(spec.default_text);
+    case AttributeType::Number:
+      return parse_number(spec.default_text);
+    case AttributeType::Text:
+      return std::string(spec.default_text);
+    case AttributeType::Integers:
+      return parse_list(spec.default_text, parse_integer);
+    case AttributeType::Numbers:
+      return parse_list(spec.default_text, parse_number);
+    case AttributeType::Texts:
+      return parse_list(spec.default_text, [](std::string_view item) { return std::string(item); });
+    case AttributeType::Tensor:
+    case AttributeType::Graph:
+      break;
+  }
+  throw_bug("attribute \"{}\" of ops.def cannot have a default", spec.name);
+}
 
 }  // namespace kiln::graph

@@ -45,6 +45,9 @@ struct AttributeSpec {
   std::string_view default_text;
 };
 
+// The value of `default_text`, which is not empty. A float is the f32 nearest to the text, as f64.
+Attribute default_value(const AttributeSpec& spec);
+
 // Fills in dtype, shape and elements of the node's outputs, adding Symbols and Guards to the Graph. Throws
 // Error (caller) on an impossible type or shape.
 using InferFunction = void (*)(Graph& graph, Node& node);

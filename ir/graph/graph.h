@@ -143,7 +143,7 @@ std::span<const std::int64_t> integers(const Node& node, std::string_view attrib
 bool has(const Node& node, std::string_view attribute);
 
 // The text form: one line per symbol, input, constant (large ones abbreviated by hash), node with dtypes
-// and shapes, and output.
+// and shapes, and output. Attributes with their default value are left out.
 std::string to_text(const Graph& graph);
 
 }  // namespace kiln::graph

@@ -90,7 +90,7 @@ Dim Inference::same(const Dim& a, const Dim& b, std::string_view what) {
   if (difference.is_constant()) {
     fail(ErrorCode::ShapeMismatch, "{}: got {} and {}, expected the same", what, text(a), text(b));
   }
-  graph_.guards.push_back({a, b, place(what)});
+  add_guard(a, b, what);
   return b.is_constant() ? b : a;
 }
 
@@ -119,11 +119,17 @@ void Inference::broadcasts_to(const Dim& got, const Dim& extent, std::string_vie
   if ((got - extent).is_constant() && got.is_constant()) {
     fail(ErrorCode::ShapeMismatch, "{}: got the extent {}, expected {} or 1", what, text(got), text(extent));
   }
-  graph_.guards.push_back({broadcast(got, extent), extent, place(what)});
+  add_guard(broadcast(got, extent), extent, what);
 }
 
-std::string Inference::place(std::string_view what) const {
-  return fmt::format("node \"{}\" ({}): {}", node_.name, name(node_.op), what);
+// Layers that repeat assume the same over and over: what one of the last Guards says is not said again.
+void Inference::add_guard(const Dim& left, const Dim& right, std::string_view what) {
+  constexpr std::size_t kLookBack = 64;
+  std::vector<Guard>& guards = graph_.guards;
+  for (std::size_t i = guards.size(); i-- > 0 && guards.size() - i <= kLookBack;) {
+    if (guards[i].left == left && guards[i].right == right) return;
+  }
+  guards.push_back({left, right, fmt::format("node \"{}\" ({}): {}", node_.name, name(node_.op), what)});
 }
 
 std::string Inference::text(const Dim& dim) const {

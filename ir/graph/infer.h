@@ -76,7 +76,7 @@ class Inference {
   std::string text(const Shape& shape) const;
 
  private:
-  std::string place(std::string_view what) const;
+  void add_guard(const Dim& left, const Dim& right, std::string_view what);
 
   Graph& graph_;
   Node& node_;

@@ -193,6 +193,13 @@ class Printer {
     return std::visit(Text{*this}, attribute);
   }
 
+  static bool is_default(OpKind op, std::string_view key, const Attribute& item) {
+    for (const AttributeSpec& spec : contract(op).attributes) {
+      if (spec.name == key) return !spec.default_text.empty() && item == default_value(spec);
+    }
+    return false;
+  }
+
   void print_node(const Node& node) {
     std::vector<std::string> results, operands, attributes;
     for (const ValueId id : node.outputs) {
@@ -201,7 +208,9 @@ class Printer {
     while (!results.empty() && results.back() == "none") results.pop_back();
     for (const ValueId id : node.inputs) operands.push_back(value(id));
     while (!operands.empty() && operands.back() == "none") operands.pop_back();
-    for (const auto& [key, item] : node.attributes) attributes.push_back(key + " = " + attribute(item));
+    for (const auto& [key, item] : node.attributes) {
+      if (!is_default(node.op, key, item)) attributes.push_back(fmt::format("{} = {}", key, attribute(item)));
+    }
     std::string text =
         fmt::format("{} = {}({})", fmt::join(results, ", "), name(node.op), fmt::join(operands, ", "));
     if (!attributes.empty()) text += fmt::format(" {{{}}}", fmt::join(attributes, ", "));
