@@ -378,11 +378,7 @@ Kernel KernelBuilder::finish() {
   require(open_.size() == 1 && open_.back() == kernel_.body, "kernel {} ends inside a block", kernel_.name);
   append(Opcode::Yield, {});
   close();
-  if (kernel_.block(kernel_.grid).ops.empty()) {
-    open(kernel_.grid);
-    append(Opcode::Yield, {});
-    close();
-  }
+  if (kernel_.block(kernel_.grid).ops.empty()) grid([] { return Indices{1}; });
   verify(kernel_);
   return std::move(kernel_);
 }

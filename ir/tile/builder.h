@@ -119,8 +119,8 @@ class KernelBuilder {
   View inout(std::string name, Type view_type);
   Expr scalar(std::string name, DType dtype);
 
-  // Sets the grid: `build` runs with the grid Block open and gives one extent per dimension. Without it the
-  // grid has rank 0: one program instance.
+  // Sets the grid: `build` runs with the grid Block open and gives one extent per dimension. Without it there
+  // is one program instance.
   void grid(const std::function<Indices()>& build);
 
   Expr program_id(int axis);
@@ -149,6 +149,7 @@ class KernelBuilder {
   Expr mask(Expr tile, int axis, Index length, double fill);
   Expr assume_range(Expr index, std::int64_t multiple_of, std::int64_t at_least, std::int64_t at_most);
 
+  // At the top of the body only, not within loops or branches.
   View local(DType dtype, const Indices& extents, std::int64_t max_elements);
 
   using LoopBody = std::function<Exprs(Expr index, const Exprs& carried)>;
