@@ -39,20 +39,22 @@ inline void store_narrow(Tensor& tensor, std::int64_t index, std::uint8_t patter
   }
 }
 
-// The pattern of a value in a narrow type: floats round, floats to integers saturate, integers wrap.
+// The pattern of a value in a narrow type: floats round; a float to an integer truncates, and of any integer
+// the low bits are kept.
 template <typename From>
 std::uint8_t narrow_pattern(DType dtype, From value, const CastOptions& options) {
   if (is_float(dtype)) {
     return encode_narrow_float(dtype, convert<double>(value), options.saturate, options.rounding);
   }
-  if constexpr (kIsFloat<From>) {
-    const int width = bits(dtype);
-    const std::int64_t low = is_signed_integer(dtype) ? -(std::int64_t{1} << (width - 1)) : 0;
-    const std::int64_t high = low + (std::int64_t{1} << width) - 1;
-    return static_cast<std::uint8_t>(std::clamp(convert<std::int64_t>(value), low, high));
-  } else {
-    return static_cast<std::uint8_t>(convert<std::int64_t>(value));
-  }
+  return static_cast<std::uint8_t>(convert<std::int64_t>(value));
+}
+
+// The range of an integer dtype of at most 32 bits.
+inline double lowest_integer(DType dtype) {
+  return is_signed_integer(dtype) ? -static_cast<double>(std::int64_t{1} << (bits(dtype) - 1)) : 0;
+}
+inline double highest_integer(DType dtype) {
+  return lowest_integer(dtype) + static_cast<double>((std::int64_t{1} << bits(dtype)) - 1);
 }
 
 }  // namespace kiln::reference

@@ -82,9 +82,12 @@ void quantize_linear(Call& call) {
   };
   if (is_narrow(dtype)) {
     for (std::int64_t i = 0; i < x.elements(); ++i) {
-      const double zero = zeros[map(i)];
-      const double exact = is_float(dtype) ? quotient(i) + zero : std::nearbyint(quotient(i)) + zero;
-      store_narrow(y, i, narrow_pattern(dtype, exact, {.saturate = saturate}));
+      double value = quotient(i);
+      if (is_integer(dtype)) {
+        value = std::nearbyint(value) + zeros[map(i)];
+        value = std::min(std::max(value, lowest_integer(dtype)), highest_integer(dtype));
+      }
+      store_narrow(y, i, narrow_pattern(dtype, value, {.saturate = saturate}));
     }
     return;
   }

@@ -89,7 +89,7 @@ std::uint8_t encode_narrow_float(DType dtype, double value, bool saturate, Scale
   const Format format = format_of(dtype);
   const unsigned sign = std::signbit(value) ? format.sign : 0;
   if (std::isnan(value)) {
-    if (format.nan == 0) return static_cast<std::uint8_t>(format.largest);
+    if (format.nan == 0) return static_cast<std::uint8_t>(format.sign);
     return static_cast<std::uint8_t>(format.has_negative_zero ? format.nan | sign : format.nan);
   }
   const double magnitude = std::abs(value);

@@ -19,8 +19,8 @@ double decode_narrow_float(DType dtype, std::uint8_t pattern);
 enum class ScaleRounding : std::uint8_t { Up, Down, Nearest };
 
 // The nearest pattern, ties to even. Beyond the largest value: that value if `saturate`, else infinity, or
-// NaN where the format has none (f4e2m1 always saturates). f8e8m0 holds powers of two alone, rounds by
-// `rounding` and drops the sign.
+// NaN where the format has none. f4e2m1, which has neither, always saturates and makes NaN -0. f8e8m0 holds
+// powers of two alone, rounds by `rounding` and drops the sign.
 std::uint8_t encode_narrow_float(DType dtype, double value, bool saturate,
                                  ScaleRounding rounding = ScaleRounding::Up);
 

@@ -104,7 +104,7 @@ TEST(Cast, PackedIntegers) {
   EXPECT_EQ(packed.byte_size(), 3);
   EXPECT_EQ(packed.data()[0], std::byte{0x87});
   expect_values(cast(packed, DType::I32), {5}, {7, -8, 3, -1, -7});
-  expect_values(cast(cast(tensor({4}, {-9, 100, kNan, 2.7}), DType::U2), DType::F32), {4}, {0, 3, 0, 2});
+  expect_values(cast(cast(tensor({4}, {-9, 101.9, kNan, 2.7}), DType::U2), DType::F32), {4}, {3, 1, 0, 2});
   expect_values(cast(cast(packed, DType::I8), DType::F64), {5}, {7, -8, 3, -1, -7});
 }
 

@@ -107,6 +107,15 @@ TEST(Quantization, QuantizeTies) {
                 {3}, {-256, 0, 254});
 }
 
+TEST(Quantization, SaturatesPackedTypes) {
+  Tensor zero(DType::I4, {});
+  const Tensor y =
+      run(OpKind::QuantizeLinear, {tensor({5}, {-100, -7.5, 2.5, 100, 3.5}), tensor({}, {1}), zero});
+  EXPECT_EQ(y.dtype(), DType::I4);
+  expect_values(run(OpKind::Cast, {y}, {{"to", std::int64_t{static_cast<int>(DType::I8)}}}), {5},
+                {-8, -8, 2, 7, 4});
+}
+
 TEST(Quantization, PerAxisAndBlocked) {
   const Tensor x = exact<std::int8_t>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
   expect_values(run(OpKind::DequantizeLinear, {x, tensor({2}, {1, 10}), exact<std::int8_t>({2}, {0, 1})},
