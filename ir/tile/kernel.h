@@ -82,7 +82,9 @@ struct Attributes {
 constexpr int kMaxGridRank = 6;
 constexpr int kMaxBlockDepth = 32;
 constexpr int kMaxOps = 1 << 15;
+constexpr int kMaxViewDepth = 64;  // combinators between a view and its memory
 constexpr std::size_t kMaxParameters = 256;
+constexpr int kMaxLocals = 256;
 
 struct Op {
   Opcode code = Opcode::Constant;

@@ -36,7 +36,8 @@ class Verifier {
     bool visible = false;
     bool known_at_launch = false;  // from parameters, their dims and constants alone
     OpId definition;
-    std::vector<ValueId> roots;       // a view: the parameters and locals that it reaches
+    std::vector<ValueId> roots;  // a view: the parameters and locals that it reaches
+    int view_depth = 0;
     std::optional<Opcode> repeating;  // a view: the combinator that maps two indices to one element
   };
 
@@ -73,6 +74,7 @@ class Verifier {
   std::vector<bool> op_seen_;
   std::vector<bool> block_seen_;
   int op_count_ = 0;
+  int local_count_ = 0;
   const Op* op_ = nullptr;  // the innermost op under check, for messages
 };
 
@@ -356,8 +358,7 @@ void Verifier::check_accumulation(const Op& contract) const {
   const Block& block = kernel_.block(contract.blocks[0]);
   const std::size_t indices = contract.attributes.sizes.size();
   std::unordered_map<ValueId, Link> chain;
-  for (std::size_t i = indices; i < block.arguments.size(); ++i)
-    chain[block.arguments[i]] = {i - indices};
+  for (std::size_t i = indices; i < block.arguments.size(); ++i) chain[block.arguments[i]] = {i - indices};
   const auto find = [&](ValueId id) {
     const auto link =
         std::find_if(chain.begin(), chain.end(), [&](const auto& entry) { return entry.first == id; });
@@ -424,11 +425,15 @@ void Verifier::derive_facts(const Op& op) {
   Facts& view = facts(op.results[0]);
   if (op.code == Opcode::Local) {
     view.roots = {op.results[0]};
+    if (++local_count_ > kMaxLocals) fail("has more than {} locals", kMaxLocals);
     return;
   }
   const Facts& source = facts(op.operands[0]);
   view.roots = source.roots;
   view.repeating = source.repeating;
+  for (const ValueId operand : op.operands)
+    view.view_depth = std::max(view.view_depth, facts(operand).view_depth + 1);
+  if (view.view_depth > kMaxViewDepth) fail("views are derived more than {} deep", kMaxViewDepth);
   const bool pads = op.code == Opcode::PadView && op.attributes.pad_mode != PadMode::Constant;
   if (op.code == Opcode::BroadcastView || op.code == Opcode::WindowView || pads) view.repeating = op.code;
   if (op.code == Opcode::ConcatView) {

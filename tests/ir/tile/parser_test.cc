@@ -1,5 +1,6 @@
+#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 #include "ir/tile/passes/passes.h"
 #include "tests/ir/tile/tile_text_testing.h"
+#include "tests/support/golden.h"
 
 namespace kiln::tile {
 namespace {
@@ -110,6 +112,50 @@ TEST(Parser, RefusesEveryPrefix) {
     EXPECT_NE(error_of(text.substr(0, length)).find("test.tile:"), std::string::npos)
         << text.substr(0, length);
   }
+}
+
+// Random edits of good programs: refused with an Error, or read, verified and printed without loss.
+TEST(Parser, SurvivesRandomEdits) {
+  const std::vector<std::string> pieces = {"%n",          "0",      "-1",       "9223372036854775808",
+                                           "1e300",       "nan(7)", "inf",      "(",
+                                           ")",           "[",      "]",        "{",
+                                           "}",           ",",      ":",        "=",
+                                           "-",           "*",      "/",        "?",
+                                           "x",           "f32",    "i1",       "tile<4xf32>",
+                                           "view<?xf32>", "BM",     "load",     "store",
+                                           "for",         "if",     "contract", "yield",
+                                           "reduce sum",  "dot",    "carry",    "axis",
+                                           "max",         "exp",    "\"",       "//",
+                                           "@",           "%",      "<",        ">",
+                                           "\n",          " ",      "const",    "batch",
+                                           "fill"};
+  std::mt19937 generator(7);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(generator() % n); };
+  int accepted = 0;
+  for (const std::string name :
+       {"softmax", "lstm", "winograd", "max_pool", "attention_online", "quantized_matmul"}) {
+    const std::string source = testing::read_file(testing::golden_path("tile/" + name + ".tile"));
+    for (int round = 0; round < 300; ++round) {
+      std::string text = source;
+      for (std::size_t edits = 1 + below(3); edits > 0; --edits) {
+        const std::size_t at = below(text.size());
+        const std::size_t length = below(4) == 0 ? below(30) : below(2);
+        text.replace(at, std::min(length, text.size() - at),
+                     below(3) == 0 ? "" : pieces[below(pieces.size())]);
+      }
+      try {
+        for (const Kernel& kernel : parse_kernels(text, "edited.tile")) {
+          const std::string printed = print(kernel);
+          EXPECT_EQ(canonical_bytes(parse_one(printed)), canonical_bytes(kernel)) << text;
+          EXPECT_EQ(print(parse_one(printed)), printed);
+          ++accepted;
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::Caller) << error.what() << "\n" << text;
+      }
+    }
+  }
+  EXPECT_GT(accepted, 50);  // or the edits are too wild to test anything but the first error
 }
 
 TEST(Parser, BindsMetaParameters) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/ir/tile/tile_text_testing.h"
@@ -268,6 +269,14 @@ TEST(Verifier, RefusesBrokenStructure) {
       EXPECT_NE(std::string(error.what()).find("kernel="), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(Verifier, BoundsWhatIsFollowedStepByStep) {
+  std::string views = "%v0 = transpose_view %x [1, 0]\n", locals;
+  for (int i = 1; i < 65; ++i) views += fmt::format("%v{} = transpose_view %v{} [1, 0]\n", i, i - 1);
+  EXPECT_NE(error_of(kernel_text(views)).find("views are derived more than 64 deep"), std::string::npos);
+  for (int i = 0; i < 257; ++i) locals += fmt::format("local %l{} : view<4xf32>\n", i);
+  EXPECT_NE(error_of(kernel_text(locals)).find("has more than 256 locals"), std::string::npos);
 }
 
 TEST(Verifier, NamesKernelOpAndValue) {
