@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "ir/base/result.h"
 #include "ir/base/target.h"
@@ -21,7 +23,8 @@ struct ReadyKernel {
   LoadedKernel kernel;
   ArtifactFacts facts;
   KernelSource source = KernelSource::Compiled;
-  std::string key;  // 32 hex digits
+  std::string key;   // 32 hex digits
+  std::string miss;  // why the cache did not serve a compiled Kernel: "cached for another schedule"
 };
 
 struct KernelServiceStats {
@@ -32,13 +35,39 @@ struct KernelServiceStats {
   double compile_ms_total = 0;
 };
 
-// Thread safe. Two threads that ask for one key get one compile. The Store may be null (cache off).
+struct KernelRequest {
+  const tile::Kernel& kernel;
+  const tile::Schedule& schedule;
+  const Target& target;
+};
+
+// How a service turns Kernels into code. Called from many threads at once.
+class KernelBackend {
+ public:
+  virtual ~KernelBackend() = default;
+  virtual Result<Artifact> compile(const KernelRequest& request, const std::string& symbol) = 0;
+  virtual Result<LoadedKernel> load(const Artifact& artifact) = 0;
+};
+
+// The compiler and the loader of this folder.
+std::unique_ptr<KernelBackend> make_backend();
+
+// Thread safe. Two threads that ask for one key get one compile. Loaded code is kept as long as the service,
+// and so are failures: what was refused once is refused again without another try.
 class KernelService {
  public:
-  explicit KernelService(std::shared_ptr<Store> store);
+  // The Store may be null (cache off).
+  explicit KernelService(std::shared_ptr<Store> store,
+                         std::unique_ptr<KernelBackend> backend = make_backend());
   ~KernelService();
+  KernelService(const KernelService&) = delete;
+  KernelService& operator=(const KernelService&) = delete;
 
+  // Functions that are no primitives are expanded and the Kernel simplified before it is hashed and compiled.
   Result<ReadyKernel> get(const tile::Kernel& kernel, const tile::Schedule& schedule, const Target& target);
+  // The same for many, on up to `threads` threads, the caller's included; results in the order of requests.
+  std::vector<Result<ReadyKernel>> get_all(std::span<const KernelRequest> requests, int threads);
+
   KernelServiceStats stats() const;
 
  private:

@@ -74,7 +74,8 @@ std::optional<Artifact> Store::State::find_in(Connection& source, const Artifact
     why = "another kernel with the same hash is cached";
     return std::nullopt;
   }
-  if (writable) accesses[key.hex] = now();
+  const std::int64_t time = now();
+  if (writable && time - row.accessed >= options.access_granularity) accesses[key.hex] = time;
   return row.artifact();
 }
 

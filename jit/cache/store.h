@@ -25,6 +25,9 @@ struct StoreOptions {
   std::string path;
   // Most bytes of keys and code; the least recently used Artifacts go first.
   std::int64_t max_bytes = 256 << 20;
+  // A use is recorded if the last one on record is older than this, so that runs that find everything write
+  // nothing. Microseconds.
+  std::int64_t access_granularity = 3'600'000'000;
   // Exported files that are read, never written, after `path`, in this order. The same rules of ownership.
   std::vector<std::string> layers;
   // Called with one line, from any thread, without locks held.

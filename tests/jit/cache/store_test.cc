@@ -124,6 +124,25 @@ TEST_F(ArtifactStore, WritesAccessTimesWhenItCloses) {
   EXPECT_EQ(open()->list().value().front().key, test_key(1).hex);
 }
 
+TEST_F(ArtifactStore, RecentUsesAreNotWrittenAgain) {
+  {
+    open()->insert(test_key(1), test_artifact(test_key(1)));
+  }
+  const auto accessed = [&] { return open()->list().value().front().accessed; };
+  const std::int64_t before = accessed();
+  {
+    StoreOptions options;
+    options.path = path();
+    Store store(options);
+    EXPECT_TRUE(holds(store, test_key(1)));
+  }
+  EXPECT_EQ(accessed(), before);
+  {
+    EXPECT_TRUE(holds(*open(), test_key(1)));
+  }
+  EXPECT_GT(accessed(), before);
+}
+
 TEST_F(ArtifactStore, RefusesWhatWouldFillIt) {
   const auto store = open(path(), 10'000);
   store->insert(test_key(1), test_artifact(test_key(1)));
