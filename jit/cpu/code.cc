@@ -143,22 +143,32 @@ Values Code::loop(llvm::Value* low, llvm::Value* high, llvm::Value* step, const 
   open_level(entry);
   builder_.CreateBr(inside);
   open_level(inside);
-  llvm::PHINode* i = builder_.CreatePHI(low->getType(), 2, "i");
-  i->addIncoming(low, entry);
+  // The folder must not take a phi for the one value that it has so far.
   std::vector<llvm::PHINode*> phis;
+  const auto phi = [&](llvm::Value* first) {
+    auto* unknown = new llvm::FreezeInst(llvm::PoisonValue::get(first->getType()), "",
+                                         entry->getTerminator()->getIterator());
+    phis.push_back(builder_.CreatePHI(first->getType(), 2));
+    phis.back()->addIncoming(first, entry);
+    phis.back()->addIncoming(unknown, entry);
+    return phis.back();
+  };
+  llvm::PHINode* i = phi(low);
   Values carried;
-  for (llvm::Value* value : initial) {
-    phis.push_back(builder_.CreatePHI(value->getType(), 2));
-    phis.back()->addIncoming(value, entry);
-    carried.push_back(phis.back());
-  }
+  for (llvm::Value* value : initial) carried.push_back(phi(value));
   const Values next_carried = body(i, carried);
   llvm::Value* next = builder_.CreateAdd(i, step, "next", false, true);
   llvm::Value* again = builder_.CreateICmpSLT(next, high);
   if (stop) again = builder_.CreateAnd(again, builder_.CreateNot(stop(next, next_carried)));
   llvm::BasicBlock* latch = builder_.GetInsertBlock();
-  i->addIncoming(next, latch);
-  for (std::size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(next_carried[k], latch);
+  Values last{next};
+  last.insert(last.end(), next_carried.begin(), next_carried.end());
+  for (std::size_t k = 0; k < phis.size(); ++k) {
+    auto* unknown = llvm::cast<llvm::Instruction>(phis[k]->getIncomingValue(1));
+    phis[k]->setIncomingValue(1, last[k]);
+    phis[k]->setIncomingBlock(1, latch);
+    unknown->eraseFromParent();
+  }
   builder_.CreateCondBr(again, inside, after);
   levels_.pop_back();
   levels_.pop_back();
@@ -168,20 +178,10 @@ Values Code::loop(llvm::Value* low, llvm::Value* high, llvm::Value* step, const 
   continue_in(after);
   Values results;
   for (std::size_t k = 0; k < initial.size(); ++k) {
-    if (runs) {
-      results.push_back(next_carried[k]);
-      if (llvm::isa<llvm::Instruction>(next_carried[k])) {
-        // Visible behind the loop as a value of this level.
-        llvm::PHINode* phi = builder_.CreatePHI(initial[k]->getType(), 1);
-        phi->addIncoming(next_carried[k], latch);
-        results.back() = phi;
-      }
-    } else {
-      llvm::PHINode* phi = builder_.CreatePHI(initial[k]->getType(), 2);
-      phi->addIncoming(initial[k], guard);
-      phi->addIncoming(next_carried[k], latch);
-      results.push_back(phi);
-    }
+    llvm::PHINode* result = builder_.CreatePHI(initial[k]->getType(), 2);
+    if (!runs) result->addIncoming(initial[k], guard);
+    result->addIncoming(next_carried[k], latch);
+    results.push_back(result);
   }
   return results;
 }
@@ -217,10 +217,10 @@ Values Code::branch(llvm::Value* condition, const std::function<Values()>& then,
   continue_in(after);
   Values merged;
   for (std::size_t k = 0; k < first.size(); ++k) {
-    llvm::PHINode* phi = builder_.CreatePHI(first[k]->getType(), 2);
-    phi->addIncoming(first[k], first_block);
-    phi->addIncoming(second[k], second_block);
-    merged.push_back(phi);
+    llvm::PHINode* merge = builder_.CreatePHI(first[k]->getType(), 2);
+    merge->addIncoming(first[k], first_block);
+    merge->addIncoming(second[k], second_block);
+    merged.push_back(merge);
   }
   return merged;
 }

@@ -23,12 +23,16 @@
 namespace kiln::jit::cpu {
 
 // The index of an element along one axis, for all lanes of a strip: base + step * lane, or `lanes` if it is
-// not affine. `fill` is what a load gives for lanes that are out of range (null: known to be in range).
+// not affine.
 struct Coordinate {
   llvm::Value* base = nullptr;  // i64
   std::int64_t step = 0;
   llvm::Value* lanes = nullptr;  // vector of i64
-  llvm::Value* fill = nullptr;   // scalar of the view's register type
+  // What a load gives for lanes that are out of range, a scalar of the view's register type; null if all are
+  // known to be in range. It belongs to the level of the view, counted from outside, that the index left.
+  llvm::Value* fill = nullptr;
+  int depth = 0;
+  bool residual = false;  // see Condition
 
   bool is_uniform() const { return step == 0 && lanes == nullptr; }
 };
@@ -50,7 +54,7 @@ struct Condition {
 
 // One strip of elements of a memory view.
 struct Access {
-  const Memory* memory = nullptr;
+  Memory memory;
   DType dtype = DType::F32;
   Coordinates at;
   std::vector<Condition> conditions;  // outermost level first
@@ -105,8 +109,7 @@ class Lowering {
                   const Coordinates& at, llvm::Value* fill);
   // Follows the chain to memory and gives what `leaf` gives there; a concat gives a choice of two.
   using Leaf = std::function<llvm::Value*(Access&)>;
-  llvm::Value* resolve(tile::ValueId view, Coordinates at, std::vector<Condition> conditions,
-                       const Leaf& leaf);
+  llvm::Value* resolve(tile::ValueId view, const Coordinates& at, llvm::Value* outside, const Leaf& leaf);
   // Whether lanes are provably in range on either side.
   bool low_is_known(const Coordinate& at, int lanes) const;
   bool high_is_known(const Coordinate& at, llvm::Value* extent, int lanes) const;
@@ -123,10 +126,13 @@ class Lowering {
   llvm::Value* lanes_between(llvm::Value* first, llvm::Value* last);
 
   // --- strips.cc: the elements of a tile for one strip
-  // A vector, or a scalar if all lanes are the same.
+  // A vector, or a scalar if all lanes are the same. compute() does not look for a buffer of the value
+  // itself.
   llvm::Value* emit(tile::ValueId value, const Coordinates& at);
+  llvm::Value* compute(tile::ValueId value, const Coordinates& at);
   llvm::Value* emit_op(tile::ValueId value, const tile::Op& op, const Coordinates& at);
   Values emit_reduce(const tile::Op& op, const Coordinates& at);
+  llvm::Value* load_fill(const tile::Op& load) const;
   llvm::Value* vector_of(llvm::Value* value, int lanes);
   llvm::Value* coordinate_lanes(const Coordinate& at);  // as values, i64
 
@@ -147,6 +153,8 @@ class Lowering {
 
   // --- nest.cc: loops over the iteration space of a Group
   void lower_group(const Group& group);
+  // Computes a tile into `target`.
+  void materialize(tile::ValueId value, const Buffer& target);
   int lanes_for(const Group& group) const;
 
   // --- control.cc, scan.cc
@@ -158,11 +166,13 @@ class Lowering {
   // Puts tiles into buffers as if at once: none is overwritten while another is computed from it.
   void assign(std::span<const tile::ValueId> values, std::span<const Buffer> targets,
               std::span<const tile::ValueId> held_by_targets);
-  void materialize(tile::ValueId value, const Buffer& target);
+
+  void copy_buffer(const tile::Type& type, const Buffer& from, const Buffer& to);
 
   // --- buffers.cc: scratch for tiles, and local memory
   Buffer new_buffer(const tile::Type& type, bool dense);
   const Buffer& buffer(tile::ValueId value) const;
+  Buffer result_buffer(tile::ValueId value);
   void set_buffer(tile::ValueId value, Buffer buffer) { buffers_[value.index] = std::move(buffer); }
   void prepare_locals();
   void lower_local(tile::OpId id);
@@ -197,9 +207,34 @@ class Lowering {
     auto operator<=>(const MemoKey&) const = default;
   };
 
+  MemoKey memo_key(tile::ValueId value, const Coordinates& at) const;
+  llvm::Value* remembered(tile::ValueId value, const Coordinates& at) const;
   void read_arguments(llvm::Value* arguments);
-  llvm::Value* gathered_index(tile::ValueId view, Coordinates at, std::vector<Condition>& conditions,
-                              llvm::Value* extent, Coordinate& index);
+  Values grid_extents();
+  void for_each_local(tile::BlockId block, const std::function<void(const tile::Op&)>& visit) const;
+  // Where a chain of views has led so far.
+  struct Path {
+    Coordinates at;
+    std::vector<Condition> conditions;
+    llvm::Value* outside = nullptr;  // what a load gives beyond this level
+    int depth = 0;
+  };
+  llvm::Value* follow(tile::ValueId view, Path path, const Leaf& leaf);
+  Coordinate gathered(const tile::Op& op, Path& path, const Leaf& leaf);
+  Coordinate plus(Coordinate a, const Coordinate& b);
+  Coordinate plus(Coordinate a, llvm::Value* b);
+  Coordinate times(Coordinate a, llvm::Value* b);
+  Coordinate mapped(Coordinate a, const std::function<llvm::Value*(Builder&, llvm::Value*)>& map);
+  // Address of lane 0, and the distance of lanes in elements: a constant or run-time i64, or a vector of
+  // offsets in `offsets`.
+  struct Address {
+    llvm::Value* pointer = nullptr;
+    llvm::Value* lane_stride = nullptr;
+    llvm::Value* offsets = nullptr;
+  };
+  Address address(llvm::Value* data, const Values& strides, const Coordinates& at, DType dtype);
+  llvm::Value* load_lanes(const Address& address, DType dtype, llvm::Value* mask, llvm::Value* fallback);
+  void store_lanes(const Address& address, DType dtype, llvm::Value* mask, llvm::Value* value);
 
   const tile::Kernel& kernel_;
   const Plan& plan_;

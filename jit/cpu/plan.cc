@@ -164,6 +164,12 @@ void Plan::walk(ValueId value, const Visit& visit) const {
   go(go, value);
 }
 
+std::vector<ValueId> Plan::computed_for(ValueId value) const {
+  std::vector<ValueId> values;
+  walk(value, [&](ValueId id) { values.push_back(id); });
+  return values;
+}
+
 bool Plan::depends_on(ValueId value, ValueId source) const {
   bool found = false;
   if (value == source) return true;
@@ -513,8 +519,19 @@ class Planner {
         case Opcode::Reduce:
           if (!plan_.inline_reduce_[id.index]) {
             join({{Root::Kind::ReduceLanes, id, op.operands[0]}});
-          } else if (std::vector<Root> roots = materialized_results(id); !roots.empty()) {
+            break;
+          }
+          [[fallthrough]];
+        default:
+          if (std::vector<Root> roots = materialized_results(id); !roots.empty()) {
             join(std::move(roots));
+            break;
+          }
+          // A scalar is computed at once: what it needs must be there, and what it loads must be up to date.
+          if (op.results.empty() || !plan_.is_scalar(op.results[0])) break;
+          if (std::any_of(op.operands.begin(), op.operands.end(), needs_results) ||
+              (op.code == Opcode::Load && may_alias(memories(op.operands[0]), writes))) {
+            close();
           }
           break;
         case Opcode::For:
@@ -527,16 +544,6 @@ class Planner {
           close();
           for (const BlockId inner : op.blocks) group_block(inner);
           break;
-        default:
-          if (std::vector<Root> roots = materialized_results(id); !roots.empty()) {
-            join(std::move(roots));
-            break;
-          }
-          // A scalar is computed at once: what it needs must be there, and what it loads must be up to date.
-          const bool eager = !op.results.empty() && plan_.is_scalar(op.results[0]);
-          if (!eager) break;
-          const bool waits = std::any_of(op.operands.begin(), op.operands.end(), needs_results);
-          if (waits || (op.code == Opcode::Load && may_alias(memories(op.operands[0]), writes))) close();
       }
     }
     close();

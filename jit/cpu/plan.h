@@ -45,6 +45,8 @@ class Plan {
   bool has_users(tile::ValueId value) const { return !users_[value.index].empty(); }
   // A Group of one Root that is not an Op of its own: a carried or yielded tile put into a buffer.
   Group make_group(Root root) const;
+  // `value` and everything that is computed in place for it, down to scalars, buffers and loads.
+  std::vector<tile::ValueId> computed_for(tile::ValueId value) const;
   // Whether computing `value` reads `source` by way of inlined Ops.
   bool depends_on(tile::ValueId value, tile::ValueId source) const;
   // Whether each element of `value` depends on `source` through the element at the same position alone.

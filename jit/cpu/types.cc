@@ -1,6 +1,5 @@
 #include "jit/cpu/types.h"
 
-
 #include "ir/base/errors.h"
 
 namespace kiln::jit::cpu {

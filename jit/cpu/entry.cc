@@ -1,0 +1,149 @@
+// The three functions of the kernel ABI (jit/kernel_abi.h).
+#include <cstddef>
+
+#include "ir/base/errors.h"
+#include "jit/cpu/lowering.h"
+#include "jit/cpu/types.h"
+
+namespace kiln::jit::cpu {
+
+using tile::Type;
+using tile::ValueId;
+
+namespace {
+
+// Tensors are smaller than this along each axis.
+constexpr std::int64_t kGreatestExtent = std::int64_t{1} << 40;
+
+}  // namespace
+
+Lowering::Lowering(const tile::Kernel& kernel, const Plan& plan, const tile::Schedule& schedule,
+                   const Target& target, llvm::Function* function)
+    : kernel_(kernel),
+      plan_(plan),
+      schedule_(schedule),
+      target_(target),
+      code_(function),
+      scalars_(kernel.values.size(), nullptr) {
+  anywhere_ = code_.stack(64);
+}
+
+void Lowering::read_arguments(llvm::Value* arguments) {
+  std::uint64_t next = 0;
+  const auto word = [&](llvm::Type* type) {
+    llvm::Value* address = builder().CreateConstGEP1_64(builder().getInt64Ty(), arguments, next++);
+    return builder().CreateAlignedLoad(type, address, llvm::Align(8));
+  };
+  const auto number = [&](std::int64_t known) -> llvm::Value* {
+    if (known == tile::kDynamic) return word(builder().getInt64Ty());
+    ++next;
+    return code_.index(known);
+  };
+  for (const tile::Parameter& parameter : kernel_.parameters) {
+    const Type& type = kernel_.type(parameter.value);
+    if (!type.is_view()) {
+      llvm::Type* element = register_type(code_.context(), type.element);
+      llvm::Value* bits = word(builder().getInt64Ty());
+      llvm::Value* narrow =
+          builder().CreateTrunc(bits, builder().getIntNTy(element->getPrimitiveSizeInBits()));
+      set_scalar(parameter.value, builder().CreateBitCast(narrow, element));
+      continue;
+    }
+    Memory memory;
+    memory.data = word(builder().getPtrTy());
+    Values extents;
+    for (const std::int64_t extent : type.extents) {
+      extents.push_back(number(extent));
+      if (extent == tile::kDynamic) set_range(extents.back(), {0, kGreatestExtent});
+    }
+    for (const std::int64_t stride : type.strides) memory.strides.push_back(number(stride));
+    memories_[parameter.value.index] = std::move(memory);
+    extents_[parameter.value.index] = std::move(extents);
+  }
+}
+
+// Extents of the grid, as values.
+Values Lowering::grid_extents() {
+  Values extents;
+  if (!kernel_.grid) return extents;
+  lower_block(kernel_.grid);
+  for (const ValueId extent : kernel_.op(kernel_.block(kernel_.grid).ops.back()).operands) {
+    extents.push_back(code_.max(scalar(extent), code_.index(0)));
+  }
+  return extents;
+}
+
+void Lowering::lower_run() {
+  llvm::Value* call = code_.function()->getArg(0);
+  const auto field = [&](std::size_t offset) {
+    return builder().CreateAlignedLoad(builder().getPtrTy(),
+                                       builder().CreateConstGEP1_64(builder().getInt8Ty(), call, offset),
+                                       llvm::Align(8));
+  };
+  llvm::Value* arguments = field(offsetof(KernelCall, arguments));
+  llvm::Value* low = field(offsetof(KernelCall, low));
+  llvm::Value* high = field(offsetof(KernelCall, high));
+  scratch_ = field(offsetof(KernelCall, scratch));
+  status_ = field(offsetof(KernelCall, status));
+  read_arguments(arguments);
+  program_counts_ = grid_extents();
+  prepare_locals();
+
+  const std::size_t rank = program_counts_.size();
+  std::vector<int> order = schedule_.grid_order;
+  if (order.empty()) {
+    for (std::size_t axis = 0; axis < rank; ++axis) order.push_back(static_cast<int>(axis));
+  }
+  std::vector<int> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t axis = 0; axis < rank || axis < sorted.size(); ++axis) {
+    if (sorted.size() != rank || sorted[axis] != static_cast<int>(axis)) {
+      throw_caller(ErrorCode::Refused,
+                   "grid order [{}] of a kernel whose grid has rank {}, expected a permutation",
+                   fmt::join(order, ", "), rank);
+    }
+  }
+  const auto bound = [&](llvm::Value* bounds, int axis) {
+    llvm::Value* address =
+        builder().CreateConstGEP1_64(builder().getInt64Ty(), bounds, static_cast<std::uint64_t>(axis));
+    return builder().CreateAlignedLoad(builder().getInt64Ty(), address, llvm::Align(8));
+  };
+  Values lows, highs;
+  for (const int axis : order) {
+    lows.push_back(bound(low, axis));
+    highs.push_back(bound(high, axis));
+  }
+  program_ids_.assign(rank, nullptr);
+  const std::function<void(std::size_t)> nest = [&](std::size_t k) {
+    if (k == order.size()) return lower_block(kernel_.body);
+    const auto axis = static_cast<std::size_t>(order[k]);
+    code_.loop(lows[k], highs[k], code_.index(1), [&](llvm::Value* id) {
+      set_range(id,
+                {0, std::clamp<std::int64_t>(range_of(program_counts_[axis]).high - 1, 0, kGreatestExtent)});
+      program_ids_[axis] = id;
+      nest(k + 1);
+    });
+  };
+  nest(0);
+  builder().CreateRetVoid();
+}
+
+void Lowering::lower_grid() {
+  read_arguments(code_.function()->getArg(0));
+  const Values extents = grid_extents();
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    llvm::Value* address =
+        builder().CreateConstGEP1_64(builder().getInt64Ty(), code_.function()->getArg(1), axis);
+    builder().CreateAlignedStore(extents[axis], address, llvm::Align(8));
+  }
+  builder().CreateRetVoid();
+}
+
+void Lowering::lower_scratch(std::int64_t buffer_bytes) {
+  read_arguments(code_.function()->getArg(0));
+  llvm::Value* bytes = code_.index(buffer_bytes);
+  for_each_local(kernel_.body, [&](const tile::Op& op) { bytes = code_.add(bytes, local_bytes(op)); });
+  builder().CreateRet(bytes);
+}
+
+}  // namespace kiln::jit::cpu

@@ -1,0 +1,81 @@
+// Bounds of index arithmetic. Every extent of a tensor is taken to be below 2^40; sums and products that
+// leave 2^61 are unbounded.
+#include <algorithm>
+
+#include "ir/base/checked_math.h"
+#include "jit/cpu/lowering.h"
+
+namespace kiln::jit::cpu {
+namespace {
+
+constexpr std::int64_t kFar = std::int64_t{1} << 61;
+
+using Range = Lowering::Range;
+constexpr Range kAnything{-kFar, kFar};
+
+Range bounded(std::int64_t low, std::int64_t high) {
+  return low < -kFar || high > kFar ? kAnything : Range{low, high};
+}
+
+}  // namespace
+
+Lowering::Range Lowering::range_of(llvm::Value* value) const {
+  if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value)) {
+    const std::int64_t number = constant->getSExtValue();
+    return bounded(number, number);
+  }
+  if (const auto known = ranges_.find(value); known != ranges_.end()) return known->second;
+  auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+  if (instruction == nullptr || !value->getType()->isIntegerTy(64)) return kAnything;
+  const auto operand = [&](unsigned k) { return range_of(instruction->getOperand(k)); };
+  switch (instruction->getOpcode()) {
+    case llvm::Instruction::Add: {
+      const Range a = operand(0), b = operand(1);
+      return bounded(a.low + b.low, a.high + b.high);
+    }
+    case llvm::Instruction::Sub: {
+      const Range a = operand(0), b = operand(1);
+      return bounded(a.low - b.high, a.high - b.low);
+    }
+    case llvm::Instruction::Mul: {
+      const Range a = operand(0), b = operand(1);
+      Range result{kFar, -kFar};
+      for (const std::int64_t x : {a.low, a.high}) {
+        for (const std::int64_t y : {b.low, b.high}) {
+          const auto product = checked_multiply(x, y);
+          if (!product) return kAnything;
+          result = {std::min(result.low, *product), std::max(result.high, *product)};
+        }
+      }
+      return bounded(result.low, result.high);
+    }
+    case llvm::Instruction::Select: {
+      const Range a = operand(1), b = operand(2);
+      const auto* test = llvm::dyn_cast<llvm::ICmpInst>(instruction->getOperand(0));
+      const bool of_these = test != nullptr && test->getOperand(0) == instruction->getOperand(1) &&
+                            test->getOperand(1) == instruction->getOperand(2);
+      if (of_these && test->getPredicate() == llvm::CmpInst::ICMP_SLT) {
+        return {std::min(a.low, b.low), std::min(a.high, b.high)};
+      }
+      if (of_these && test->getPredicate() == llvm::CmpInst::ICMP_SGT) {
+        return {std::max(a.low, b.low), std::max(a.high, b.high)};
+      }
+      return {std::min(a.low, b.low), std::max(a.high, b.high)};
+    }
+    case llvm::Instruction::UDiv:
+    case llvm::Instruction::SDiv:
+    case llvm::Instruction::AShr: {
+      const Range a = operand(0);
+      return a.low >= 0 && operand(1).low >= 0 ? Range{0, a.high} : kAnything;
+    }
+    case llvm::Instruction::URem:
+    case llvm::Instruction::SRem: {
+      const Range a = operand(0), b = operand(1);
+      return a.low >= 0 && b.low > 0 ? Range{0, std::min(a.high, b.high - 1)} : kAnything;
+    }
+    default:
+      return kAnything;
+  }
+}
+
+}  // namespace kiln::jit::cpu

@@ -1,0 +1,132 @@
+// Compiled kernels against the interpreter.
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "ir/tile/builder.h"
+#include "tests/support/kernel_runner.h"
+
+namespace kiln::jit {
+namespace {
+
+using tile::Argument;
+using tile::Combiner;
+using tile::Expr;
+using tile::Exprs;
+using tile::Indices;
+using tile::kDynamic;
+using tile::Kernel;
+using tile::KernelBuilder;
+using tile::Type;
+using tile::View;
+using tile::ViewArgument;
+
+struct Matrix {
+  std::vector<std::int64_t> extents;
+  std::vector<float> data;
+  explicit Matrix(std::vector<std::int64_t> e) : extents(std::move(e)) {
+    std::int64_t n = 1;
+    for (const std::int64_t x : extents) n *= x;
+    data.resize(static_cast<std::size_t>(n), -7.0f);
+  }
+  Matrix& fill(unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (float& x : data) x = normal(random);
+    return *this;
+  }
+  Argument argument() {
+    std::vector<std::int64_t> strides(extents.size());
+    std::int64_t stride = 1;
+    for (std::size_t k = extents.size(); k-- > 0;) {
+      strides[k] = stride;
+      stride *= extents[k];
+    }
+    return ViewArgument{std::as_writable_bytes(std::span(data)), 0, extents, strides};
+  }
+};
+
+// Runs both and compares every element.
+void expect_equal(const Kernel& kernel, std::vector<Matrix> matrices, double tolerance = 0) {
+  std::vector<Matrix> expected = matrices;
+  std::vector<Argument> arguments;
+  for (Matrix& m : expected) arguments.push_back(m.argument());
+  tile::interpret(kernel, arguments);
+  for (const Isa isa : runnable_isas()) {
+    std::vector<Matrix> got = matrices;
+    arguments.clear();
+    for (Matrix& m : got) arguments.push_back(m.argument());
+    const KernelStatus status = compile_and_run(kernel, target_for_isa(isa), arguments);
+    EXPECT_EQ(status.code, 0);
+    for (std::size_t k = 0; k < got.size(); ++k) {
+      for (std::size_t i = 0; i < got[k].data.size(); ++i) {
+        const float want = expected[k].data[i], have = got[k].data[i];
+        const bool same = std::bit_cast<std::uint32_t>(want) == std::bit_cast<std::uint32_t>(have) ||
+                          (std::isnan(want) && std::isnan(have));
+        const bool close = std::fabs(want - have) <= tolerance * std::max(1.0f, std::fabs(want));
+        ASSERT_TRUE(tolerance == 0 ? same : close) << name(isa) << ": parameter " << k << " element " << i
+                                                   << " is " << have << ", expected " << want;
+      }
+    }
+  }
+}
+
+Type matrix() { return Type::view(DType::F32, {kDynamic, kDynamic}); }
+
+TEST(Lower, AddsBias) {
+  KernelBuilder k("bias");
+  const View x = k.input("x", matrix());
+  const View b = k.input("b", Type::view(DType::F32, {kDynamic}));
+  const View y = k.output("y", matrix());
+  k.grid([&]() -> Indices { return {x.dim(0), ceildiv(x.dim(1), 128)}; });
+  const Expr i = k.program_id(0), j = k.program_id(1) * 128;
+  y.store({i, j}, x.load({i, j}, {1, 128}) + b.load({j}, {128}));
+  const Kernel kernel = k.finish();
+  for (const std::int64_t n : {0, 1, 15, 16, 17, 64, 127, 128, 129, 300}) {
+    expect_equal(kernel, {Matrix({3, n}).fill(1), Matrix({n}).fill(2), Matrix({3, n})});
+  }
+}
+
+Kernel softmax(std::int64_t block) {
+  KernelBuilder k("softmax");
+  const View x = k.input("x", matrix());
+  const View y = k.output("y", matrix());
+  k.grid([&]() -> Indices { return {x.dim(0)}; });
+  const Expr r = k.program_id(0), n = x.dim(1);
+  const View row = k.local(DType::F32, {n}, 65536);
+  const Expr m =
+      k.loop(0, n, block, {k.constant(DType::F32, -INFINITY)}, [&](Expr j, const Exprs& c) -> Exprs {
+        return {max(c[0], k.reduce(Combiner::Max, x.load({r, j}, {1, block}, -INFINITY), 1))};
+      })[0];
+  const Expr s = k.loop(0, n, block, {k.constant(DType::F32, 0)}, [&](Expr j, const Exprs& c) -> Exprs {
+    const Expr e = exp(x.load({r, j}, {1, block}, -INFINITY) - m);
+    row.store({j}, e);
+    return {c[0] + k.reduce(Combiner::Sum, e, 1)};
+  })[0];
+  k.loop(0, n, block, [&](Expr j) { y.store({r, j}, row.load({j}, {block}) / s); });
+  return k.finish();
+}
+
+TEST(Lower, Softmax) {
+  for (const std::int64_t block : {16, 512}) {
+    const Kernel kernel = softmax(block);
+    for (const std::int64_t n : {1, 2, 31, 64, 100, 1000}) {
+      expect_equal(kernel, {Matrix({3, n}).fill(1), Matrix({3, n})}, 1e-6);
+    }
+  }
+}
+
+TEST(Lower, Transposes) {
+  KernelBuilder k("transpose");
+  const View x = k.input("x", matrix());
+  const View y = k.output("y", matrix());
+  k.grid([&]() -> Indices { return {ceildiv(x.dim(0), 32), ceildiv(x.dim(1), 32)}; });
+  const Expr i = k.program_id(0) * 32, j = k.program_id(1) * 32;
+  y.transpose({1, 0}).store({i, j}, x.load({i, j}, {32, 32}));
+  const Kernel kernel = k.finish();
+  for (const std::int64_t n : {1, 31, 32, 65})
+    expect_equal(kernel, {Matrix({n, 37}).fill(1), Matrix({37, n})});
+}
+
+}  // namespace
+}  // namespace kiln::jit
