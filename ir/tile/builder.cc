@@ -411,11 +411,10 @@ Expr operator>=(Operand a, Operand b) { return apply(Function::Ge, {a, b}); }
 Expr mod(Operand a, Operand b) { return floormod(a, b); }
 // What is left after taking the remainder away divides exactly.
 Expr floordiv(Operand a, Operand b) { return (a - floormod(a, b)) / b; }
-// -floor(-a / b), without overflow in a + b - 1.
+// The same from above, without overflow in a + b - 1.
 Expr ceildiv(Operand a, Operand b) {
-  Expr quotient = floordiv(a, b);
-  const Expr rest = ne(floormod(a, b), 0);
-  return quotient + select(rest, quotient.builder()->constant_integer(quotient.type().element, 1), 0);
+  require(bool(a.expr), "ceildiv of a number, expected a value");
+  return (a + floormod(-a.expr, b)) / b;
 }
 
 }  // namespace kiln::tile

@@ -22,12 +22,12 @@ Math::Scaled normal_tail(const Math& math, Expr t) {
 }
 
 // x / (1 + e^-v), v of the sign of x, given e^-|v|. Scaling comes last, so that results may be denormal.
+// Where the result is 0 anyway x is bounded: the limit at -inf is 0.
 Expr times_logistic(const Math& math, Expr x, const Math::Scaled& exp) {
   const Expr negative = x < 0;
   const Expr quotient =
       select(negative, max(x, math.lowest_exponent()) * exp.p, x) / (ldexp(exp.p, exp.exponent) + 1);
-  const Expr y = ldexp(quotient, select(negative, exp.exponent, 0));
-  return select(eq(x, -math.infinity()), math.nan(), y);  // -inf * 0
+  return ldexp(quotient, select(negative, exp.exponent, 0));
 }
 
 }  // namespace
@@ -64,11 +64,12 @@ Expr expand_silu(Expr x) {
   return times_logistic(math, x, math.scaled_exp_of_negative(-abs(x)));
 }
 
-// x P(x): for x > 0 it is x - x P(-x), whose second product vanishes from the limit on.
+// x P(x): for x > 0 it is x - x P(-x), whose second product vanishes beyond the limits.
 Expr expand_gelu(Expr x) {
   const Math math(x);
   const Math::Scaled tail = normal_tail(math, abs(x));
-  const Expr small = ldexp(min(x, math.is_double() ? 39 : 14.5) * tail.p, tail.exponent);
+  const double limit = math.is_double() ? 39 : 14.5;
+  const Expr small = ldexp(min(max(x, -limit), limit) * tail.p, tail.exponent);
   return select(x > 0, x - small, small);
 }
 
@@ -106,10 +107,11 @@ Expr expand_softplus(Expr x) {
 // A sixth in two parts: the product is that with 1/6 rounded once, and 6 gives 1.
 Expr expand_hardswish(Expr x) {
   const Math math(x);
-  const Expr sixths = min(max(x + 3, 0), 6);
+  const Expr bounded = max(x, -3);  // 0 from there down, at -inf too
+  const Expr sixths = min(bounded + 3, 6);
   const double high = Literal::number(x.type().element, 1.0 / 6).as_number();
   const double low = (1.0 - 6 * high) / 6;
-  return x * fma(sixths, high, sixths * (math.is_double() ? 0x1.5555555555555p-57 : low));
+  return bounded * fma(sixths, high, sixths * (math.is_double() ? 0x1.5555555555555p-57 : low));
 }
 
 }  // namespace kiln::tile

@@ -72,6 +72,7 @@ Wide error_in_units(T got, Wide want) {
 
 Wide normal(Wide x) { return std::erfc(-x / std::sqrt(Wide{2})) / 2; }
 
+// At -inf activations have their limit 0: the factor x is bounded where the other one is 0.
 using Reference = std::function<Wide(Wide)>;
 struct Case {
   Reference reference;
@@ -130,19 +131,24 @@ Case unary_case(Function function) {
     case Function::Pow:
       break;
     case Function::Gelu:
-      return {[](L x) { return x * normal(x); }, 12};
+      return {[](L x) { return std::max(x, L{-1000}) * normal(x); }, 12};
     case Function::GeluTanh:
       return {[](L x) {
                 const L u = 2 * std::sqrt(2 / std::acos(L{-1})) * (x + L{0.044715L} * x * x * x);
-                return u < 0 ? x * std::exp(u) / (1 + std::exp(u)) : x / (1 + std::exp(-u));
+                return u < 0 ? std::max(x, L{-1000}) * std::exp(u) / (1 + std::exp(u))
+                             : x / (1 + std::exp(-u));
               },
               8};
     case Function::Silu:
-      return {[](L x) { return x < 0 ? x * std::exp(x) / (1 + std::exp(x)) : x / (1 + std::exp(-x)); }, 4};
+      return {[](L x) {
+                return x < 0 ? std::max(x, L{-1000}) * std::exp(x) / (1 + std::exp(x))
+                             : x / (1 + std::exp(-x));
+              },
+              4};
     case Function::Softplus:
       return {[](L x) { return std::max(x, L{0}) + std::log1p(std::exp(-std::fabs(x))); }, 4};
     case Function::HardSwish:
-      return {[](L x) { return x * std::min(std::max(x + 3, L{0}), L{6}) / 6; }, 2};
+      return {[](L x) { return std::max(x, L{-3}) * std::min(std::max(x + 3, L{0}), L{6}) / 6; }, 2};
   }
   return {};
 }
