@@ -136,6 +136,7 @@ class Importer {
   Opsets opsets_;
   std::map<std::tuple<std::string, std::string, std::string>, Function> functions_;  // domain, name, overload
   std::map<std::string, SymbolId, std::less<>> symbols_;                             // by dim_param
+  std::unordered_set<std::string> dim_params_;  // which no made-up name may equal
   std::int64_t nodes_ = 0;
 };
 
@@ -191,6 +192,9 @@ void Importer::import_initializers(Scope& scope) {
 }
 
 void Importer::import_inputs(Scope& scope) {
+  for (const auto& input : model_.graph().input()) {
+    for (const auto& dim : input.type().tensor_type().shape().dim()) dim_params_.insert(dim.dim_param());
+  }
   std::unordered_set<std::string> seen;
   for (const auto& input : model_.graph().input()) {
     if (input.name().empty()) throw_caller(ErrorCode::InvalidModel, "a graph input has no name");
@@ -246,7 +250,8 @@ Dim Importer::input_dim(const onnx::TensorShapeProto::Dimension& dim, ValueId in
 }
 
 Dim Importer::fresh_dim(ValueId input, std::int64_t axis) {
-  const std::string name = fmt::format("{}.{}", graph_.value(input).name, axis);
+  std::string name = fmt::format("{}.{}", graph_.value(input).name, axis);
+  while (dim_params_.contains(name)) name += '_';
   return Dim::symbol(graph_.add_symbol({name, {graph::SymbolSource::Kind::InputDim, input, axis}}));
 }
 

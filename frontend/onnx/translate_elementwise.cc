@@ -24,17 +24,17 @@ void without_consumed_inputs(Translation& node) {
 void legacy_broadcast(Translation& node) {
   node.drop({"consumed_inputs"});
   const bool broadcast = node.take_integer("broadcast", 0) != 0;
-  std::optional<std::int64_t> axis = node.take_integer("axis");
+  const std::optional<std::int64_t> axis = node.take_integer("axis");
   if (broadcast && axis && node.inputs.size() == 2) {
     const auto rank_a = node.rank(node.input(0));
     const auto rank_b = node.rank(node.input(1));
     if (!rank_a || !rank_b) node.unsupported("broadcasting along an axis needs inputs of known rank");
-    if (*axis < 0) *axis += *rank_a;
-    const std::int64_t trailing = *rank_a - *axis - *rank_b;
-    if (*axis < 0 || trailing < 0) {
+    const std::int64_t begin = *axis < 0 ? *axis + *rank_a : *axis;
+    if (begin < 0 || begin > *rank_a || begin + *rank_b > *rank_a) {
       node.invalid(fmt::format("an input of rank {} cannot be broadcast to rank {} from axis {}", *rank_b,
                                *rank_a, *axis));
     }
+    const std::int64_t trailing = *rank_a - begin - *rank_b;
     if (trailing > 0 && *rank_b > 0) {
       std::vector<std::int64_t> axes;
       for (std::int64_t i = 0; i < trailing; ++i) axes.push_back(*rank_b + i);

@@ -3,6 +3,7 @@
 
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
+#include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
 
 namespace kiln::frontend::translate {
@@ -171,12 +172,13 @@ void crop(Translation& node) {
   if (!border || border->size() != 4) node.invalid("attribute 'border' is not four integers");
   const std::int64_t left = (*border)[0], top = (*border)[1], right = (*border)[2], bottom = (*border)[3];
   const ValueId x = node.input(0);
-  if (left < 0 || top < 0 || right < 0 || bottom < 0)
-    node.invalid("attribute 'border' has a negative element");
-  if (scale && scale->size() != 2) node.invalid("attribute 'scale' is not two integers");
+  if (std::min({left, top, right, bottom}) < 0) node.invalid("attribute 'border' has a negative element");
   ValueId ends;
   if (scale) {
-    ends = node.integers({top + (*scale)[0], left + (*scale)[1]});
+    if (scale->size() != 2) node.invalid("attribute 'scale' is not two integers");
+    const auto end_y = checked_add(top, (*scale)[0]), end_x = checked_add(left, (*scale)[1]);
+    if (!end_y || !end_x) node.invalid("attribute 'scale' is beyond all sizes");
+    ends = node.integers({*end_y, *end_x});
   } else {
     const ValueId sizes =
         node.add(OpKind::Shape, {x}, {{"start", std::int64_t{2}}, {"end", std::int64_t{4}}});

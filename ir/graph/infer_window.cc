@@ -51,6 +51,9 @@ Window complete_window(Inference& op, std::vector<std::int64_t> kernel) {
   Window window;
   const std::size_t rank = kernel.size();
   window.kernel = std::move(kernel);
+  for (const std::int64_t extent : window.kernel) {
+    if (extent > INT32_MAX) op.fail(ErrorCode::LimitExceeded, "the window has the extent {}", extent);
+  }
   window.strides = complete(op, "strides", rank, 1, 1);
   window.dilations = complete(op, "dilations", rank, 1, 1);
   window.mode = auto_pad(op, op.node());

@@ -80,6 +80,13 @@ TEST(Loader, GivesOneSymbolToEachName) {
   EXPECT_EQ(graph.symbols[3].source.index, 2);
 }
 
+TEST(Loader, MakesUpNamesThatAreFree) {
+  ModelBuilder builder(17);
+  builder.input("x", {"", "x.0"}).output("x");
+  const Graph graph = builder.load();
+  EXPECT_EQ(shape_of(graph, graph.outputs[0]), "x.0_ x x.0");
+}
+
 TEST(Loader, HidesDimsAndRank) {
   const ModelBuilder builder = relu_chain(1);
   LoadOptions options;

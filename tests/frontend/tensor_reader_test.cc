@@ -18,9 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using testing::ModelBuilder;
 
 onnx::TensorProto proto_of(int data_type, const std::vector<std::int64_t>& dims) {
   onnx::TensorProto proto;
