@@ -1,0 +1,509 @@
+// Old and foreign forms of operators, run by the reference kernels and compared with plain loops.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels_ref/reference.h"
+#include "tests/frontend/model_builder.h"
+
+namespace kiln::frontend {
+namespace {
+
+using testing::ModelBuilder;
+using testing::set;
+using testing::set_integers;
+using testing::set_number;
+using testing::set_numbers;
+using testing::set_text;
+
+using Floats = std::vector<float>;
+
+constexpr const char* kMicrosoft = "com.microsoft";
+
+std::int64_t count(const Extents& extents) {
+  std::int64_t product = 1;
+  for (const std::int64_t extent : extents) product *= extent;
+  return product;
+}
+
+// Numbers between -2 and 2 that repeat late.
+Floats pattern(const Extents& extents, int seed = 0) {
+  Floats values;
+  for (std::int64_t i = 0; i < count(extents); ++i) {
+    values.push_back(static_cast<float>((i * 37 + seed * 11 + 5) % 101) / 25.0F - 2.0F);
+  }
+  return values;
+}
+
+// A model of one node whose inputs are fed as graph inputs.
+class Single {
+ public:
+  Single(std::int64_t opset, const std::string& op, const std::string& domain = {})
+      : builder_(opset, domain) {
+    node_ = &builder_.node(op, {}, {"y"}, domain);
+    builder_.output("y");
+  }
+  onnx::NodeProto& node() { return *node_; }
+
+  Single& absent() {
+    node_->add_input("");
+    return *this;
+  }
+  Single& with(const Extents& extents, const Floats& values) {
+    return add(Tensor::from(DType::F32, extents, std::span(values)), onnx::TensorProto::FLOAT);
+  }
+  template <typename T>
+  Single& with(DType dtype, int data_type, const Extents& extents, const std::vector<T>& values) {
+    return add(Tensor::from(dtype, extents, std::span(values)), data_type);
+  }
+  Single& bytes(const Extents& extents, const std::vector<std::uint8_t>& values) {
+    return with(DType::U8, onnx::TensorProto::UINT8, extents, values);
+  }
+  // An input that is a constant.
+  Single& constant(const std::vector<std::int64_t>& values) {
+    const std::string name = "c" + std::to_string(node_->input_size());
+    builder_.integers(name, {static_cast<std::int64_t>(values.size())}, values);
+    node_->add_input(name);
+    return *this;
+  }
+  Single& constant_floats(const Floats& values) {
+    const std::string name = "c" + std::to_string(node_->input_size());
+    builder_.floats(name, {static_cast<std::int64_t>(values.size())}, values);
+    node_->add_input(name);
+    return *this;
+  }
+  Single& output(const std::string& name) {
+    node_->add_output(name);
+    if (!name.empty()) builder_.output(name);
+    return *this;
+  }
+
+  std::vector<Tensor> all() const { return reference::evaluate(builder_.load(), inputs_, {}); }
+  Tensor result() const { return all().at(0); }
+  Floats floats() const { return elements<float>(result()); }
+  template <typename T>
+  static std::vector<T> elements(const Tensor& tensor) {
+    const auto values = tensor.as<T>();
+    return {values.begin(), values.end()};
+  }
+
+ private:
+  Single& add(Tensor tensor, int data_type) {
+    const std::string name = "i" + std::to_string(node_->input_size());
+    std::vector<testing::DimSpec> dims;
+    for (const std::int64_t extent : tensor.extents()) dims.emplace_back(static_cast<int>(extent));
+    builder_.input(name, dims, data_type);
+    node_->add_input(name);
+    inputs_.push_back(std::move(tensor));
+    return *this;
+  }
+
+  ModelBuilder builder_;
+  onnx::NodeProto* node_;
+  std::vector<Tensor> inputs_;
+};
+
+void expect_near(const Floats& got, const Floats& want, float tolerance = 1e-5F) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], want[i], tolerance * (1 + std::abs(want[i]))) << "at " << i;
+  }
+}
+
+Floats mapped(const Floats& values, const std::function<double(double)>& function) {
+  Floats result;
+  for (const float value : values) result.push_back(static_cast<float>(function(double{value})));
+  return result;
+}
+
+double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
+double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
+// rows x inner times inner x columns
+Floats product(const Floats& a, const Floats& b, int rows, int inner, int columns) {
+  Floats c;
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < columns; ++j) {
+      double sum = 0;
+      for (int k = 0; k < inner; ++k) {
+        sum +=
+            double{a[static_cast<std::size_t>(i * inner + k)]} * b[static_cast<std::size_t>(k * columns + j)];
+      }
+      c.push_back(static_cast<float>(sum));
+    }
+  }
+  return c;
+}
+
+Floats transposed(const Floats& a, int rows, int columns) {
+  Floats b;
+  for (int j = 0; j < columns; ++j) {
+    for (int i = 0; i < rows; ++i) b.push_back(a[static_cast<std::size_t>(i * columns + j)]);
+  }
+  return b;
+}
+
+std::vector<std::uint8_t> quantized(const Floats& values, float scale, int zero_point) {
+  std::vector<std::uint8_t> result;
+  for (const float value : values) {
+    const double rounded = std::nearbyint(value / scale) + zero_point;
+    result.push_back(static_cast<std::uint8_t>(std::clamp(rounded, 0.0, 255.0)));
+  }
+  return result;
+}
+
+Floats dequantized(const std::vector<std::uint8_t>& values, float scale, int zero_point) {
+  Floats result;
+  for (const int value : values) result.push_back(static_cast<float>(value - zero_point) * scale);
+  return result;
+}
+
+std::vector<std::uint8_t> byte_pattern(std::int64_t size, int seed) {
+  std::vector<std::uint8_t> values;
+  for (std::int64_t i = 0; i < size; ++i) values.push_back(static_cast<std::uint8_t>((i * 53 + seed) % 256));
+  return values;
+}
+
+TEST(Values, LegacyBroadcast) {
+  Single run(6, "Sub");
+  set(run.node(), "broadcast", 1);
+  set(run.node(), "axis", 1);
+  const Floats a = pattern({2, 3, 4}), b = {1, 2, 3};
+  Floats want;
+  for (std::size_t i = 0; i < a.size(); ++i) want.push_back(a[i] - b[i / 4 % 3]);
+  expect_near(run.with({2, 3, 4}, a).with({3}, b).floats(), want, 0);
+}
+
+TEST(Values, SoftmaxOverFlattenedAxes) {
+  const Floats x = pattern({2, 3, 4});
+  Floats want;
+  for (std::size_t row = 0; row < 2; ++row) {
+    double sum = 0;
+    for (std::size_t i = 0; i < 12; ++i) sum += std::exp(double{x[row * 12 + i]});
+    for (std::size_t i = 0; i < 12; ++i)
+      want.push_back(static_cast<float>(std::exp(double{x[row * 12 + i]}) / sum));
+  }
+  expect_near(Single(11, "Softmax").with({2, 3, 4}, x).floats(), want);
+}
+
+TEST(Values, BatchNormalizationOfEachElement) {
+  Single run(7, "BatchNormalization");
+  set(run.node(), "spatial", 0);
+  set_number(run.node(), "epsilon", 0.5F);
+  const Floats x = pattern({2, 2, 3}), scale = pattern({2, 3}, 1), bias = pattern({2, 3}, 2),
+               mean = pattern({2, 3}, 3),
+               variance = mapped(pattern({2, 3}, 4), [](double v) { return v * v; });
+  Floats want;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t j = i % 6;
+    want.push_back((x[i] - mean[j]) / std::sqrt(variance[j] + 0.5F) * scale[j] + bias[j]);
+  }
+  run.with({2, 2, 3}, x).with({2, 3}, scale).with({2, 3}, bias).with({2, 3}, mean).with({2, 3}, variance);
+  expect_near(run.floats(), want);
+}
+
+TEST(Values, GroupNormalizationEighteen) {
+  Single run(18, "GroupNormalization");
+  set(run.node(), "num_groups", 2);
+  const Floats x = pattern({1, 4, 3}), scale = {2, 3}, bias = {-1, 1};
+  Floats want;
+  for (std::size_t group = 0; group < 2; ++group) {
+    double mean = 0, variance = 0;
+    for (std::size_t i = 0; i < 6; ++i) mean += x[group * 6 + i] / 6.0;
+    for (std::size_t i = 0; i < 6; ++i) variance += std::pow(x[group * 6 + i] - mean, 2) / 6;
+    for (std::size_t i = 0; i < 6; ++i) {
+      want.push_back(static_cast<float>((x[group * 6 + i] - mean) / std::sqrt(variance + 1e-5)) *
+                         scale[group] +
+                     bias[group]);
+    }
+  }
+  expect_near(run.with({1, 4, 3}, x).with({2}, scale).with({2}, bias).floats(), want);
+}
+
+TEST(Values, UpsampleAndResizeTen) {
+  Single one(1, "Upsample");
+  set_number(one.node(), "height_scale", 2);
+  set_number(one.node(), "width_scale", 1);
+  expect_near(one.with({1, 1, 2, 2}, {1, 2, 3, 4}).floats(), {1, 2, 1, 2, 3, 4, 3, 4}, 0);
+  Single linear(7, "Upsample");
+  set_numbers(linear.node(), "scales", {1, 2});
+  set_text(linear.node(), "mode", "linear");
+  expect_near(linear.with({1, 3}, {1, 3, 7}).floats(), {1, 2, 3, 5, 7, 7});
+  // Shrinking by 0.6 reads the elements 0 and 1 / 0.6 rounded up.
+  Single shrink(10, "Resize");
+  expect_near(shrink.with({1, 4}, {1, 2, 3, 4}).constant_floats({1, 0.6F}).floats(), {1, 3}, 0);
+}
+
+TEST(Values, OldForms) {
+  Single tile(1, "Tile");
+  expect_near(tile.with({1, 2}, {1, 2}).constant({3}).constant({1}).floats(), {1, 2, 1, 2, 1, 2}, 0);
+  Single top(9, "TopK");
+  set(top.node(), "k", 2);
+  top.output("indices");
+  expect_near(top.with({4}, {3, 9, 1, 7}).floats(), {9, 7}, 0);
+  Single pad(1, "Pad");
+  set_integers(pad.node(), "paddings", {1, 0});
+  set_number(pad.node(), "value", 5);
+  expect_near(pad.with({2}, {1, 2}).floats(), {5, 1, 2}, 0);
+  Single slope(6, "PRelu");
+  expect_near(slope.with({1, 2, 2}, {-1, -2, -3, 4}).with({2}, {0.5F, 2}).floats(), {-0.5F, -1, -6, 4}, 0);
+  Single clip(6, "Clip");
+  set_number(clip.node(), "min", 0);
+  expect_near(clip.with({3}, {-1, 0.5F, 9}).floats(), {0, 0.5F, 9}, 0);
+  Single pool(1, "GlobalLpPool");
+  set_number(pool.node(), "p", 2);
+  expect_near(pool.with({1, 1, 2}, {3, 4}).floats(), {5});
+}
+
+TEST(Values, ExperimentalOperators) {
+  const Floats x = pattern({1, 2, 3, 4});
+  Single scaler(8, "ImageScaler");
+  set_number(scaler.node(), "scale", 0.5F);
+  set_numbers(scaler.node(), "bias", {1, -1});
+  Floats want;
+  for (std::size_t i = 0; i < x.size(); ++i) want.push_back(x[i] * 0.5F + (i < 12 ? 1.0F : -1.0F));
+  expect_near(scaler.with({1, 2, 3, 4}, x).floats(), want);
+
+  Single window(7, "Crop");
+  set_integers(window.node(), "border", {1, 1, 0, 0});
+  set_integers(window.node(), "scale", {2, 3});
+  Single borders(7, "Crop");
+  set_integers(borders.node(), "border", {1, 0, 1, 2});
+  Floats inner, row;
+  for (std::size_t c = 0; c < 2; ++c) {
+    for (std::size_t h = 1; h < 3; ++h) {
+      for (std::size_t w = 1; w < 4; ++w) inner.push_back(x[c * 12 + h * 4 + w]);
+    }
+    for (std::size_t w = 1; w < 3; ++w) row.push_back(x[c * 12 + w]);
+  }
+  expect_near(window.with({1, 2, 3, 4}, x).floats(), inner, 0);
+  expect_near(borders.with({1, 2, 3, 4}, x).floats(), row, 0);
+
+  for (const std::string op : {"Affine", "ParametricSoftplus", "ScaledTanh"}) {
+    Single run(7, op);
+    set_number(run.node(), "alpha", 2);
+    set_number(run.node(), "beta", 0.5F);
+    expect_near(run.with({24}, x).floats(), mapped(x, [&](double v) {
+                  if (op == "Affine") return 2 * v + 0.5;
+                  return op == "ScaledTanh" ? 2 * std::tanh(0.5 * v) : 2 * std::log1p(std::exp(0.5 * v));
+                }));
+  }
+}
+
+// --- com.microsoft
+
+TEST(Values, MicrosoftActivations) {
+  const Floats x = pattern({2, 5}), bias = pattern({5}, 1);
+  Floats biased;
+  for (std::size_t i = 0; i < x.size(); ++i) biased.push_back(x[i] + bias[i % 5]);
+  expect_near(Single(17, "Gelu", kMicrosoft).with({2, 5}, x).floats(), mapped(x, gelu));
+  expect_near(Single(17, "BiasGelu", kMicrosoft).with({2, 5}, x).with({5}, bias).floats(),
+              mapped(biased, gelu));
+  expect_near(Single(17, "FastGelu", kMicrosoft).with({2, 5}, x).with({5}, bias).floats(),
+              mapped(biased, gelu_tanh));
+  expect_near(Single(17, "QuickGelu", kMicrosoft).with({2, 5}, x).floats(),
+              mapped(x, [](double v) { return v / (1 + std::exp(-1.702 * v)); }));
+  const Floats w = pattern({5, 3}, 2);
+  expect_near(Single(17, "GemmFastGelu", kMicrosoft).with({2, 5}, x).with({5, 3}, w).floats(),
+              mapped(product(x, w, 2, 5, 3), gelu_tanh));
+  expect_near(Single(17, "BiasAdd", kMicrosoft).with({2, 5}, x).with({5}, bias).with({2, 5}, x).floats(),
+              [&] {
+                Floats sum = biased;
+                for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
+                return sum;
+              }());
+}
+
+TEST(Values, SkipLayerNormalization) {
+  const Floats x = pattern({2, 4}), skip = pattern({2, 4}, 1), gamma = pattern({4}, 2),
+               beta = pattern({4}, 3), bias = pattern({4}, 4);
+  for (const bool simplified : {false, true}) {
+    Single run(17, simplified ? "SkipSimplifiedLayerNormalization" : "SkipLayerNormalization", kMicrosoft);
+    set_number(run.node(), "epsilon", 0.25F);
+    run.output("").output("").output("sum").with({2, 4}, x).with({2, 4}, skip).with({4}, gamma);
+    if (!simplified) run.with({4}, beta);
+    run.with({4}, bias);
+    Floats sums, want;
+    for (std::size_t i = 0; i < 8; ++i) sums.push_back(x[i] + skip[i] + bias[i % 4]);
+    for (std::size_t row = 0; row < 2; ++row) {
+      double mean = 0, squares = 0;
+      for (std::size_t i = 0; i < 4; ++i) mean += sums[row * 4 + i] / 4.0;
+      if (simplified) mean = 0;
+      for (std::size_t i = 0; i < 4; ++i) squares += std::pow(sums[row * 4 + i] - mean, 2) / 4;
+      for (std::size_t i = 0; i < 4; ++i) {
+        const double unit = (sums[row * 4 + i] - mean) / std::sqrt(squares + 0.25);
+        want.push_back(static_cast<float>(unit * gamma[i] + (simplified ? 0 : beta[i])));
+      }
+    }
+    const std::vector<Tensor> results = run.all();
+    ASSERT_EQ(results.size(), 2U);
+    expect_near(Single::elements<float>(results[0]), want);
+    expect_near(Single::elements<float>(results[1]), sums);
+  }
+}
+
+TEST(Values, FusedMatMul) {
+  const Floats a = pattern({2, 3}), b = pattern({3, 4}, 1);
+  Floats want = product(a, b, 2, 3, 4);
+  for (float& value : want) value *= 0.5F;
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      Single run(17, "FusedMatMul", kMicrosoft);
+      set_number(run.node(), "alpha", 0.5F);
+      set(run.node(), "transA", trans_a ? 1 : 0);
+      set(run.node(), "transB", trans_b ? 1 : 0);
+      trans_a ? run.with({3, 2}, transposed(a, 2, 3)) : run.with({2, 3}, a);
+      trans_b ? run.with({4, 3}, transposed(b, 3, 4)) : run.with({3, 4}, b);
+      expect_near(run.floats(), want);
+    }
+  }
+  // transBatchA: x[row, batch, k].
+  Single batch(17, "FusedMatMul", kMicrosoft);
+  set(batch.node(), "transBatchA", 1);
+  const Floats x = pattern({2, 3, 4}), w = pattern({3, 4, 5}, 1);
+  Floats batched;
+  for (std::size_t n = 0; n < 3; ++n) {
+    Floats rows, columns(w.begin() + static_cast<std::ptrdiff_t>(n * 20),
+                         w.begin() + static_cast<std::ptrdiff_t>(n * 20 + 20));
+    for (std::size_t i = 0; i < 2; ++i) {
+      for (std::size_t k = 0; k < 4; ++k) rows.push_back(x[i * 12 + n * 4 + k]);
+    }
+    const Floats part = product(rows, columns, 2, 4, 5);
+    batched.insert(batched.end(), part.begin(), part.end());
+  }
+  expect_near(batch.with({2, 3, 4}, x).with({3, 4, 5}, w).floats(), batched);
+}
+
+TEST(Values, FusedConvAndGemm) {
+  Single conv(17, "FusedConv", kMicrosoft);
+  set_text(conv.node(), "activation", "Clip");
+  set_numbers(conv.node(), "activation_params", {-1, 1});
+  const Floats x = pattern({1, 2, 3}), z = pattern({1, 1, 3}, 2);
+  conv.with({1, 2, 3}, x).with({1, 2, 1}, {2, 3}).with({1}, {0.5F}).with({1, 1, 3}, z);
+  Floats want;
+  for (std::size_t i = 0; i < 3; ++i) {
+    want.push_back(std::clamp(2 * x[i] + 3 * x[3 + i] + 0.5F + z[i], -1.0F, 1.0F));
+  }
+  expect_near(conv.floats(), want);
+
+  Single gemm(17, "FusedGemm", kMicrosoft);
+  set_text(gemm.node(), "activation", "LeakyRelu");
+  set_number(gemm.node(), "activation_alpha", 0.25F);
+  set(gemm.node(), "transB", 1);
+  const Floats a = pattern({2, 3}), b = pattern({4, 3}, 1);
+  const Floats linear = product(a, transposed(b, 4, 3), 2, 3, 4);
+  expect_near(gemm.with({2, 3}, a).with({4, 3}, b).floats(),
+              mapped(linear, [](double v) { return v < 0 ? v * 0.25 : v; }));
+}
+
+TEST(Values, QuantizedElementwise) {
+  const auto a = byte_pattern(12, 1), b = byte_pattern(12, 2);
+  const Floats fa = dequantized(a, 0.05F, 120), fb = dequantized(b, 0.02F, 7);
+  for (const std::string op : {"QLinearAdd", "QLinearMul"}) {
+    Single run(17, op, kMicrosoft);
+    run.bytes({3, 4}, a).with({}, {0.05F}).bytes({}, {120});
+    run.bytes({3, 4}, b).with({1}, {0.02F}).bytes({1}, {7});
+    run.with({}, {0.1F}).bytes({}, {100});
+    Floats want;
+    for (std::size_t i = 0; i < 12; ++i) want.push_back(op == "QLinearAdd" ? fa[i] + fb[i] : fa[i] * fb[i]);
+    EXPECT_EQ(Single::elements<std::uint8_t>(run.result()), quantized(want, 0.1F, 100)) << op;
+  }
+  Single sigmoid(17, "QLinearSigmoid", kMicrosoft);
+  sigmoid.bytes({12}, a).with({}, {0.05F}).bytes({}, {120}).with({}, {1 / 256.0F}).bytes({}, {0});
+  EXPECT_EQ(Single::elements<std::uint8_t>(sigmoid.result()),
+            quantized(mapped(fa, [](double v) { return 1 / (1 + std::exp(-v)); }), 1 / 256.0F, 0));
+  Single concat(17, "QLinearConcat", kMicrosoft);
+  set(concat.node(), "axis", 0);
+  concat.with({}, {0.1F}).bytes({}, {100});
+  concat.bytes({12}, a).with({}, {0.05F}).bytes({}, {120}).bytes({12}, b).with({}, {0.02F}).bytes({}, {7});
+  Floats both = fa;
+  both.insert(both.end(), fb.begin(), fb.end());
+  EXPECT_EQ(Single::elements<std::uint8_t>(concat.result()), quantized(both, 0.1F, 100));
+  Single where(17, "QLinearWhere", kMicrosoft);
+  where.with(DType::I1, onnx::TensorProto::BOOL, {2}, std::vector<std::uint8_t>{1, 0});
+  where.bytes({2}, {10, 20})
+      .with({}, {1.0F})
+      .bytes({}, {0})
+      .bytes({2}, {30, 40})
+      .with({}, {2.0F})
+      .bytes({}, {0});
+  where.with({}, {1.0F}).bytes({}, {5});
+  EXPECT_EQ(Single::elements<std::uint8_t>(where.result()), (std::vector<std::uint8_t>{15, 85}));
+}
+
+TEST(Values, QuantizedPoolingWithChannelsLast) {
+  const auto x = byte_pattern(2 * 3 * 4, 3);  // 2 x 3 pixels of 4 channels
+  const Floats fx = dequantized(x, 0.1F, 10);
+  Single run(17, "QLinearGlobalAveragePool", kMicrosoft);
+  set(run.node(), "channels_last", 1);
+  run.bytes({1, 2, 3, 4}, x).with({}, {0.1F}).bytes({}, {10}).with({}, {0.05F}).bytes({}, {3});
+  Floats means(4);
+  for (std::size_t i = 0; i < 24; ++i) means[i % 4] += fx[i] / 6;
+  const Tensor result = run.result();
+  EXPECT_EQ(result.extents(), (Extents{1, 1, 1, 4}));
+  EXPECT_EQ(Single::elements<std::uint8_t>(result), quantized(means, 0.05F, 3));
+}
+
+TEST(Values, QuantizedProducts) {
+  const auto a = byte_pattern(6, 1), b = byte_pattern(12, 2);
+  const Floats fa = dequantized(a, 0.5F, 10), fb = dequantized(b, 0.25F, 20);
+  const Floats plain = product(fa, fb, 2, 3, 4), bias = pattern({4});
+  Floats biased;
+  for (std::size_t i = 0; i < 8; ++i) biased.push_back(plain[i] + bias[i % 4]);
+
+  Single to_float(17, "MatMulIntegerToFloat", kMicrosoft);
+  to_float.bytes({2, 3}, a)
+      .bytes({3, 4}, b)
+      .with({}, {0.5F})
+      .with({}, {0.25F})
+      .bytes({}, {10})
+      .bytes({}, {20});
+  expect_near(to_float.with({4}, bias).floats(), biased);
+
+  // The bias is in units of the product of the scales.
+  Single gemm(17, "QGemm", kMicrosoft);
+  set(gemm.node(), "transB", 1);
+  std::vector<std::uint8_t> b_transposed;
+  for (std::size_t j = 0; j < 4; ++j) {
+    for (std::size_t k = 0; k < 3; ++k) b_transposed.push_back(b[k * 4 + j]);
+  }
+  gemm.bytes({2, 3}, a)
+      .with({}, {0.5F})
+      .bytes({}, {10})
+      .bytes({4, 3}, b_transposed)
+      .with({}, {0.25F})
+      .bytes({}, {20});
+  gemm.with(DType::I32, onnx::TensorProto::INT32, {4}, std::vector<std::int32_t>{8, 16, 24, 32});
+  Floats shifted;
+  for (std::size_t i = 0; i < 8; ++i) shifted.push_back(plain[i] + static_cast<float>(i % 4 + 1));
+  expect_near(gemm.floats(), shifted);
+
+  Single dynamic(17, "DynamicQuantizeMatMul", kMicrosoft);
+  const Floats x = {0, 255, 51, 102, 153, 204};  // exact with a scale of 1
+  dynamic.with({2, 3}, x).bytes({3, 4}, b).with({}, {0.25F}).bytes({}, {20});
+  expect_near(dynamic.floats(), product(x, fb, 2, 3, 4));
+}
+
+TEST(Values, SmallMicrosoftForms) {
+  Single expand(17, "ExpandDims", kMicrosoft);
+  expand.with({2, 3}, pattern({2, 3}))
+      .with(DType::I32, onnx::TensorProto::INT32, {}, std::vector<std::int32_t>{1});
+  EXPECT_EQ(expand.result().elements(), 6);
+  EXPECT_EQ(expand.result().extents(), (Extents{2, 1, 3}));
+  Single range(17, "Range", kMicrosoft);
+  expect_near(range.with({}, {1}).with({}, {4}).floats(), {1, 2, 3}, 0);
+  Single gather(17, "GatherND", kMicrosoft);
+  gather.with({2, 2}, {1, 2, 3, 4});
+  expect_near(
+      gather.with(DType::I32, onnx::TensorProto::INT32, {1, 2}, std::vector<std::int32_t>{1, 0}).floats(),
+      {3}, 0);
+}
+
+}  // namespace
+}  // namespace kiln::frontend
