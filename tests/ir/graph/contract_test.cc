@@ -1,7 +1,11 @@
 #include "ir/graph/contract.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -40,7 +44,7 @@ TEST(Contract, RowsAreConsistent) {
 TEST(Contract, ReadsTheSignature) {
   const OpContract& clip = contract(OpKind::Clip);
   ASSERT_EQ(clip.inputs.size(), 3U);
-  EXPECT_EQ(clip.inputs[0].name, "X");
+  EXPECT_EQ(clip.inputs[0].name, "input");
   EXPECT_FALSE(clip.inputs[0].optional);
   EXPECT_TRUE(clip.inputs[2].optional);
   EXPECT_EQ(clip.types[0].allowed.size(), 12U);
@@ -54,6 +58,120 @@ TEST(Contract, ReadsTheSignature) {
   EXPECT_EQ(scatter.in_place[0], std::pair(0, 0));
   EXPECT_TRUE(contract(OpKind::Transpose).in_place.empty());
   EXPECT_EQ(contract(OpKind::Add).in_place.size(), 2U);
+}
+
+// Facts of the standard, one row per operator and version, where the file is present.
+std::vector<std::map<std::string, std::string>> standard_rows() {
+  const char* shared = std::getenv("KILN_SHARED");
+  std::ifstream file(std::string(shared != nullptr ? shared : KILN_SOURCE_DIR "/../shared") +
+                     "/onnx-ops.tsv");
+  std::vector<std::map<std::string, std::string>> rows;
+  std::vector<std::string> header;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::vector<std::string> cells;
+    std::istringstream stream(line + "\t");
+    for (std::string cell; std::getline(stream, cell, '\t');) cells.push_back(cell);
+    if (header.empty()) {
+      header = cells;
+      continue;
+    }
+    std::map<std::string, std::string> row;
+    for (std::size_t i = 0; i < std::min(header.size(), cells.size()); ++i) row[header[i]] = cells[i];
+    if (row["newest"] == "1") rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> pieces(const std::string& text, const std::string& separator) {
+  std::vector<std::string> result;
+  for (std::size_t begin = 0; begin < text.size() && text != "-";) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    result.push_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  return result;
+}
+
+// Types that the standard allows for an operand, without sequences and the like.
+std::vector<DType> standard_types(const std::map<std::string, std::string>& row, const std::string& letter) {
+  std::string list = letter;
+  for (const std::string& constraint : pieces(row.at("type_constraints"), "; ")) {
+    const std::size_t equals = constraint.find("={");
+    if (constraint.substr(0, equals) != letter) continue;
+    list = constraint.substr(equals + 2, constraint.size() - equals - 3);
+  }
+  std::vector<DType> types;
+  for (const std::string& type : pieces(list, ",")) {
+    if (const std::optional<DType> dtype = dtype_from_name(type == "bool" ? "i1" : type))
+      types.push_back(*dtype);
+  }
+  return types;
+}
+
+void compare_operands(const OpContract& op, std::span<const OperandSpec> operands,
+                      const std::map<std::string, std::string>& row, const std::string& column) {
+  const std::vector<std::string> expected = pieces(row.at(column), ", ");
+  ASSERT_EQ(operands.size(), expected.size()) << op.name;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::size_t colon = expected[i].find(':');
+    EXPECT_EQ(operands[i].name, expected[i].substr(0, colon)) << op.name;
+    const std::string type = expected[i].substr(colon + 1);
+    EXPECT_EQ(operands[i].optional, type.ends_with('?')) << op.name << " " << operands[i].name;
+    EXPECT_EQ(operands[i].variadic, type.find('*') != std::string::npos)
+        << op.name << " " << operands[i].name;
+    for (const DType dtype : standard_types(row, type.substr(0, type.find_first_of("?*")))) {
+      for (const TypeConstraint& constraint : op.types) {
+        if (constraint.letter != operands[i].types) continue;
+        EXPECT_NE(std::find(constraint.allowed.begin(), constraint.allowed.end(), dtype),
+                  constraint.allowed.end())
+            << op.name << " " << operands[i].name << " lacks " << name(dtype);
+      }
+    }
+  }
+}
+
+void compare_attributes(const OpContract& op, const std::map<std::string, std::string>& row) {
+  const std::vector<std::string> expected = pieces(row.at("attributes"), "; ");
+  EXPECT_EQ(op.attributes.size(), expected.size()) << op.name;
+  for (const std::string& text : expected) {
+    const std::size_t colon = text.find(':'), space = text.find(' ');
+    const auto spec =
+        std::find_if(op.attributes.begin(), op.attributes.end(),
+                     [&](const AttributeSpec& item) { return item.name == text.substr(0, colon); });
+    ASSERT_NE(spec, op.attributes.end()) << op.name << " lacks " << text;
+    const std::string rest = text.substr(space + 1);
+    EXPECT_EQ(spec->required, rest == "required") << op.name << " " << text;
+    EXPECT_EQ(spec->default_text.empty(), !rest.starts_with('=')) << op.name << " " << text;
+    if (!rest.starts_with('=')) continue;
+    // Numbers in the file are f32 in decimal; lists are written with commas.
+    const Attribute value = default_value(*spec);
+    if (const double* number = std::get_if<double>(&value)) {
+      EXPECT_EQ(*number, static_cast<double>(std::stof(rest.substr(1)))) << op.name << " " << text;
+    } else {
+      std::string mine(spec->default_text);
+      std::replace(mine.begin(), mine.end(), ' ', ',');
+      if (spec->type == AttributeType::Text) mine = '"' + mine + '"';
+      EXPECT_EQ(mine, rest.substr(1)) << op.name << " " << text;
+    }
+  }
+}
+
+TEST(Contract, AgreesWithTheStandard) {
+  // Constant holds a tensor only; types in attributes are numbers of ours, and -1 where the standard has 0.
+  const std::set<std::string_view> own_attributes = {"Constant", "QuantizeLinear", "DequantizeLinear"};
+  std::size_t compared = 0;
+  for (const std::map<std::string, std::string>& row : standard_rows()) {
+    const std::optional<OpKind> kind = op_from_name(row.at("op"));
+    if (!kind || contract(*kind).domain != row.at("domain")) continue;
+    const OpContract& op = contract(*kind);
+    compare_operands(op, op.inputs, row, "inputs");
+    compare_operands(op, op.outputs, row, "outputs");
+    if (!own_attributes.contains(op.name)) compare_attributes(op, row);
+    ++compared;
+  }
+  if (compared == 0) GTEST_SKIP() << "onnx-ops.tsv is not present";
+  EXPECT_EQ(compared, contracts().size());
 }
 
 TEST(AddNode, FillsInDefaults) {
