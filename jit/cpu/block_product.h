@@ -6,30 +6,26 @@
 #include <cstdint>
 #include <functional>
 
-#include <llvm/IR/IRBuilder.h>
-
 #include "ir/base/target.h"
+#include "jit/cpu/code.h"
 #include "jit/cpu/micro_kernel.h"
 
 namespace kiln::jit::cpu {
 
-// A range of k, values of the function being emitted.
+// The steps of k of one pass, values of the function being emitted.
 struct ContractRange {
   llvm::Value* begin = nullptr;  // i64
-  llvm::Value* count = nullptr;  // i64, of each segment
+  llvm::Value* count = nullptr;  // i64
 };
 
-// Where a pass finds A: see MicroKernelCall.
-struct RowOperand {
-  llvm::Value* rows = nullptr;    // ptr to one pointer per row; block.padded_rows() of them per segment
-  llvm::Value* offset = nullptr;  // i64 bytes
-};
-
-// Where a column panel finds B.
-struct PanelOperand {
-  llvm::Value* data = nullptr;
-  llvm::Value* pitch = nullptr;          // i64 bytes from one k to the next
-  llvm::Value* segment_pitch = nullptr;  // i64 bytes
+// Where the micro-kernels of one pass find A and B. Pitches are i64 bytes.
+struct PassOperands {
+  llvm::Value* rows = nullptr;      // ptr to one pointer per row, padded_rows() of them for each segment
+  llvm::Value* a_offset = nullptr;  // added to each row pointer
+  llvm::Value* b = nullptr;         // k = begin of the first segment in the first column panel
+  llvm::Value* b_pitch = nullptr;   // from one k to the next
+  llvm::Value* b_segment_pitch = nullptr;
+  llvm::Value* b_panel_pitch = nullptr;
 };
 
 struct BlockProduct {
@@ -40,24 +36,26 @@ struct BlockProduct {
   llvm::Value* live_columns = nullptr;  // i64 <= columns: panels that begin below it are computed
   llvm::Value* segments = nullptr;      // i64
   llvm::Value* k = nullptr;             // i64 steps of each segment
-  std::int64_t segments_at_most = 1;    // an estimate for the size of a pass
-  std::int64_t pass = 0;                // steps of k in a pass; 0: chosen by the Target's L2
-  llvm::Value* c = nullptr;  // padded_rows() rows of c_pitch bytes; padded_columns() columns are written
-  llvm::Value* c_pitch = nullptr;
-  bool accumulate = false;  // C holds the initial accumulator; else it starts from zero
+  std::int64_t pass = 1;                // greatest number of steps of k in a pass
+  std::int64_t pass_multiple = 1;       // passes but the last are a multiple of it, which divides `pass`
+  llvm::Value* c = nullptr;             // padded_rows() rows of at least padded_columns() elements
+  llvm::Value* c_pitch = nullptr;       // i64 bytes
+  bool accumulate = false;              // C holds the initial accumulator; else it starts from zero
 
-  // Emit what makes the operands of a pass (or panel) readable: pointers alone, or a copy into scratch.
-  std::function<RowOperand(llvm::IRBuilder<>&, const ContractRange&)> a;
-  std::function<PanelOperand(llvm::IRBuilder<>&, const ContractRange&, llvm::Value* column)> b;
+  // Emits what makes the operands of a pass readable: pointers alone, or copies into scratch.
+  std::function<PassOperands(const ContractRange&)> prepare;
 
-  // Rows that C and the table of row pointers must hold: a row panel may compute beyond the live rows.
+  // A row panel may compute beyond the live rows, so that C and the table of row pointers must hold full
+  // panels.
   std::int64_t padded_rows() const;
   std::int64_t padded_columns() const;
 };
 
-// Steps of k in one pass: A's rows, B's panel and what else flows through leave half of L2 free.
-std::int64_t default_pass(const Target& target, const BlockProduct& product);
+// Steps of k in one pass: A's rows and B's columns that are in use together leave half of L2 free. `segments`
+// is an estimate.
+std::int64_t default_pass(const Target& target, const MicroKernelShape& shape, std::int64_t rows,
+                          std::int64_t columns, std::int64_t segments);
 
-void emit_block_product(llvm::IRBuilder<>& builder, const Target& target, const BlockProduct& product);
+void emit_block_product(Code& code, const BlockProduct& product);
 
 }  // namespace kiln::jit::cpu

@@ -8,15 +8,14 @@
 //   memory.cc       loads and stores of strips
 //   strips.cc       tiles, strip by strip, on demand
 //   elementwise.cc, casts.cc   primitives
-//   combine.cc      reductions
-//   nest.cc         loop nests with a mask-free interior
-//   control.cc      for, contract, if, scan, concat
-//   buffers.cc      scratch and local memory
-//   ranges.cc       bounds that make conditions unnecessary
-//   status.cc       run-time errors
+//   dot.cc          dots: dot_problem.cc, memory_matrix.cc, block_product.cc, micro_kernel.cc, transpose.cc,
+//   widen.cc combine.cc      reductions nest.cc         loop nests with a mask-free interior control.cc for,
+//   contract, if, scan, concat buffers.cc      scratch and local memory ranges.cc       bounds that make
+//   conditions unnecessary status.cc       run-time errors
 #include "jit/cpu/lower.h"
 
 #include "ir/base/errors.h"
+#include "jit/cpu/dot.h"
 #include "jit/cpu/lowering.h"
 
 namespace kiln::jit::cpu {
@@ -70,7 +69,8 @@ void Lowering::lower_op(tile::OpId id) {
     case Opcode::For:
       return lower_for(op);
     case Opcode::Contract:
-      return lower_contract(op);
+      if (!lower_dot_contract(*this, id)) lower_contract(op);
+      return;
     case Opcode::If:
       return lower_if(op);
     case Opcode::Scan:
@@ -78,7 +78,7 @@ void Lowering::lower_op(tile::OpId id) {
     case Opcode::Concat:
       return lower_concat(op);
     case Opcode::Dot:
-      throw_caller(ErrorCode::Refused, "a dot outside of a contract is not lowered");
+      return lower_dot(*this, id);
     case Opcode::Store:
     case Opcode::AtomicAdd:  // roots: emitted with their Group
     case Opcode::Yield:      // taken by the Op that owns the block

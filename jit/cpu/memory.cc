@@ -332,7 +332,8 @@ llvm::Value* Lowering::load_buffer(const Buffer& buffer, const Coordinates& at) 
   llvm::SmallVector<llvm::Value*, 3> operands{where.pointer, where.lane_stride};
   if (where.offsets != nullptr) operands.push_back(where.offsets);
   const Code::Hoist hoist(code_, operands, strip_.value_floor);
-  return load_lanes(where, buffer.dtype, nullptr, nullptr);
+  return load_lanes(where, buffer.dtype, nullptr,
+                    llvm::PoisonValue::get(register_type(code_.context(), buffer.dtype)));
 }
 
 void Lowering::store_buffer(const Buffer& buffer, const Coordinates& at, llvm::Value* value) {

@@ -6,25 +6,10 @@
 #include <fmt/format.h>
 #include <llvm/IR/Intrinsics.h>
 
-#include "ir/base/errors.h"
+#include "jit/cpu/widen.h"
 
 namespace kiln::jit::cpu {
 namespace {
-
-llvm::Type* llvm_element(llvm::LLVMContext& context, DType dtype) {
-  switch (bits(dtype)) {
-    case 8:
-      return llvm::Type::getInt8Ty(context);
-    case 16:
-      return dtype == DType::F16 ? llvm::Type::getHalfTy(context) : llvm::Type::getInt16Ty(context);
-    case 32:
-      return is_float(dtype) ? llvm::Type::getFloatTy(context) : llvm::Type::getInt32Ty(context);
-    case 64:
-      return is_float(dtype) ? llvm::Type::getDoubleTy(context) : llvm::Type::getInt64Ty(context);
-    default:
-      throw_bug("no micro-kernel for operands of type {}", name(dtype));
-  }
-}
 
 // Emits one micro-kernel function. The accumulators travel as phis through three nested regions: all
 // segments, one segment, one step of k.
@@ -34,8 +19,8 @@ class Emitter {
       : shape_(shape),
         function_(function),
         builder_(module.getContext()),
-        scalar_(llvm_element(module.getContext(), shape.accumulator)),
-        b_scalar_(llvm_element(module.getContext(), shape.b_element)),
+        scalar_(memory_element(module.getContext(), shape.accumulator)),
+        b_scalar_(memory_element(module.getContext(), shape.b_element)),
         vector_(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(shape.lanes))),
         index_(builder_.getInt64Ty()) {}
 
@@ -202,22 +187,7 @@ class Emitter {
         builder_.CreateConstInBoundsGEP1_64(b_scalar_, row, to_unsigned(vector * shape_.lanes));
     llvm::Value* const value =
         builder_.CreateAlignedLoad(stored, address, llvm::Align(to_unsigned(bits(shape_.b_element) / 8)));
-    if (shape_.b_element == shape_.accumulator) return value;
-    switch (shape_.b_element) {
-      case DType::BF16: {  // the upper half of an f32
-        llvm::Type* const wide =
-            llvm::FixedVectorType::get(builder_.getInt32Ty(), static_cast<unsigned>(shape_.lanes));
-        return builder_.CreateBitCast(builder_.CreateShl(builder_.CreateZExt(value, wide), 16), vector_);
-      }
-      case DType::F16:
-        return builder_.CreateFPExt(value, vector_);
-      case DType::I8:
-        return builder_.CreateSExt(value, vector_);
-      case DType::U8:
-        return builder_.CreateZExt(value, vector_);
-      default:
-        throw_bug("no micro-kernel widens {} to {}", name(shape_.b_element), name(shape_.accumulator));
-    }
+    return widen(builder_, value, shape_.b_element, shape_.accumulator);
   }
 
   llvm::Value* multiply_add(llvm::Value* a, llvm::Value* b, llvm::Value* sum) {
@@ -267,13 +237,13 @@ class Emitter {
 
 }  // namespace
 
-RegisterTile default_register_tile(const Target& target, std::int64_t columns, int lanes) {
-  const int registers = target.vector_registers();
-  const int most_vectors = registers >= 32 ? 4 : 2;
-  const int vectors =
-      static_cast<int>(std::clamp<std::int64_t>((columns + lanes - 1) / lanes, 1, most_vectors));
-  // More than 14 rows do not fit in the general registers as pointers.
-  return {std::min((registers - vectors - 1) / vectors, registers >= 32 ? 8 : 6), vectors};
+int most_register_vectors(const Target& target) { return target.vector_registers() >= 32 ? 4 : 2; }
+
+int register_rows(const Target& target, int vectors) {
+  // Each row is a pointer in a general register; beyond these numbers of rows they spill, or nothing is
+  // gained.
+  const int most = vectors == 1 ? 12 : 8;
+  return std::clamp((target.vector_registers() - vectors - 1) / vectors, 1, most);
 }
 
 llvm::Function* micro_kernel(llvm::Module& module, const MicroKernelShape& shape) {
@@ -303,7 +273,7 @@ llvm::Function* micro_kernel(llvm::Module& module, const MicroKernelShape& shape
   return function;
 }
 
-void call_micro_kernel(llvm::IRBuilder<>& builder, llvm::Function* function, const MicroKernelCall& call) {
+void call_micro_kernel(llvm::IRBuilderBase& builder, llvm::Function* function, const MicroKernelCall& call) {
   builder.CreateCall(function, {call.a_rows, call.a_offset, call.a_rows_pitch, call.segments, call.k, call.b,
                                 call.b_pitch, call.b_segment_pitch, call.c, call.c_pitch, call.accumulate});
 }

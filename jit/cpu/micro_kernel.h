@@ -22,19 +22,17 @@ struct MicroKernelShape {
   int vectors = 1;                 // of C's columns
   int lanes = 16;                  // elements of one vector of C; a native register of the Target
   int unroll = 1;                  // steps of k per iteration
-  DType accumulator = DType::F32;  // F32, F64 or I32; the type of A and of the arithmetic
-  DType b_element = DType::F32;    // widened to `accumulator` when read; F32, F64, F16, BF16, I8, U8, I32
+  DType accumulator = DType::F32;  // the type of A, of C and of the arithmetic: f32, f64, i32, i64, u32, u64
+  DType b_element = DType::F32;    // widened to `accumulator` when read; see widens()
 
   int columns() const { return vectors * lanes; }
   bool operator==(const MicroKernelShape&) const = default;
 };
 
-// The register tile: as many accumulators as leave room for a row of B and one broadcast of A.
-struct RegisterTile {
-  int rows = 1;
-  int vectors = 1;
-};
-RegisterTile default_register_tile(const Target& target, std::int64_t columns, int lanes);
+// The widest row of C that a register tile may have, and as many rows as then leave room for a row of B and
+// one broadcast of A. Both in native registers.
+int most_register_vectors(const Target& target);
+int register_rows(const Target& target, int vectors);
 
 // Arguments of one call, all values of the calling function. Pitches are in bytes.
 struct MicroKernelCall {
@@ -54,6 +52,6 @@ struct MicroKernelCall {
 // The function for this shape in the module, emitted at its first use. It reads nothing beyond the block that
 // it is asked for.
 llvm::Function* micro_kernel(llvm::Module& module, const MicroKernelShape& shape);
-void call_micro_kernel(llvm::IRBuilder<>& builder, llvm::Function* function, const MicroKernelCall& call);
+void call_micro_kernel(llvm::IRBuilderBase& builder, llvm::Function* function, const MicroKernelCall& call);
 
 }  // namespace kiln::jit::cpu

@@ -38,10 +38,12 @@ class Plan {
   bool is_inline(tile::ValueId value) const;
   // The buffer of `value` must be dense: it is read in row-major order by a reshape.
   bool is_dense(tile::ValueId value) const { return dense_[value.index]; }
+  bool is_materialized(tile::ValueId value) const { return materialized_[value.index]; }
   // The Group to emit at this Op, or null.
   const Group* group_at(tile::OpId op) const;
   // Which Op defines `value`; none for parameters and block arguments.
   tile::OpId definer(tile::ValueId value) const { return definer_[value.index]; }
+  const std::vector<tile::OpId>& definers() const { return definer_; }
   bool has_users(tile::ValueId value) const { return !users_[value.index].empty(); }
   // A Group of one Root that is not an Op of its own: a carried or yielded tile put into a buffer.
   Group make_group(Root root) const;
