@@ -77,6 +77,22 @@ def erfcx(x):
     return 1 / (SQRT_PI * value)
 
 
+def two_over_pi(bits):
+    """2/pi times 2^bits, as a whole number: Machin's formula on integers."""
+    one = 1 << (bits + 64)
+
+    def atan_of_inverse(n):
+        total, term, k = 0, one // n, 0
+        while term:
+            total += term // (2 * k + 1) * (-1) ** k
+            term //= n * n
+            k += 1
+        return total
+
+    pi = 16 * atan_of_inverse(5) - 4 * atan_of_inverse(239)
+    return 2 * one * (1 << bits) // pi
+
+
 # --- minimax
 
 def solve(matrix, right):
@@ -190,7 +206,7 @@ def cut(name, value, double, parts, bits):
 def main():
     print("// Written by scripts/fit_polynomials.py: constants and minimax polynomials of expansions.cc, lowest order")
     print("// first. The interval is that of the polynomial's argument.")
-    print("#pragma once\n\n// clang-format off")
+    print("#pragma once\n\n#include <cstdint>\n\n// clang-format off")
     print("namespace kiln::tile::polynomials {\n")
     half = LN2 / 2 * D("1.003")
     z_quarter = (PI / 4 * D("1.001")) ** 2
@@ -242,6 +258,10 @@ def main():
     print()
     cut("kPiHalf_64", PI / 2, True, 3, 0)
     cut("kTwoOverPi_64", 2 / PI, True, 1, 0)
+    # The same in words of 64 bits, after one of zeros: enough for the greatest f64.
+    words = two_over_pi(19 * 64)
+    words = [0] + [words >> (64 * (18 - i)) & (2 ** 64 - 1) for i in range(19)]
+    print(f"inline constexpr std::uint64_t kTwoOverPiWords[] = {{{', '.join(f'{word:#018x}' for word in words)}}};")
     # 2/pi in pieces of 28 bits: a product with an f32 is exact in f64.
     pieces = [D(int(2 / PI * 2 ** (28 * (i + 1))) - int(2 / PI * 2 ** (28 * i)) * 2 ** 28) / 2 ** (28 * (i + 1))
               for i in range(7)]

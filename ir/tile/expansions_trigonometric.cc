@@ -30,8 +30,9 @@ Angle reduce_f32(const Math& math, Expr x) {
   return {math.builder().cast(whole, DType::I64), fraction * kPiHalf_64[0], {}};
 }
 
-// For an f64: Cody and Waite with pi/2 in three parts.
-Angle reduce_f64(const Math& math, Expr x) {
+// For an f64 up to kLargeAngle: Cody and Waite with pi/2 in three parts.
+constexpr double kLargeAngle = 0x1p27;
+Angle reduce_small_f64(const Math& math, Expr x) {
   const Expr n = round(x * kTwoOverPi_64[0]);
   const Expr first = fma(n, -kPiHalf_64[0], x);
   const Expr second = n * kPiHalf_64[1];
@@ -39,6 +40,79 @@ Angle reduce_f64(const Math& math, Expr x) {
   const Expr y = first - second;
   const Expr lost = (first - y) - second;
   return {math.builder().cast(n, DType::I64), y, lost - fma(n, kPiHalf_64[2], second_low)};
+}
+
+// For any f64 from kLargeAngle on: Payne and Hanek. x = m 2^e with m of 53 bits, and of 2/pi only the 192
+// bits count whose product with x lies below 4 and above 2^-137.
+Angle reduce_large_f64(const Math& math, Expr x) {
+  KernelBuilder& k = math.builder();
+  const auto number = [&](std::uint64_t value) {
+    return k.constant_integer(DType::U64, static_cast<std::int64_t>(value));
+  };
+  const Expr pattern = k.bitcast(abs(x), DType::U64);
+  const Expr mantissa = (pattern & number((std::uint64_t{1} << 52) - 1)) | number(std::uint64_t{1} << 52);
+  // The first bit is number e - 2 of 2/pi; the words begin 64 bits before it, and the exponent field is e +
+  // 1075.
+  const Expr start = (pattern >> 52) - number(1075 + 2 - 64);
+  const Expr word = start >> 6;
+  const Expr bit = start & number(63);
+
+  // Four words from there on, by halving steps; no start is beyond word 16.
+  std::vector<Expr> words;
+  for (const std::uint64_t value : kTwoOverPiWords) words.push_back(number(value));
+  for (std::size_t step = 16; step > 0; step /= 2) {
+    const Expr skip = ne(word & number(step), 0);
+    const std::size_t needed = step == 16 ? std::size(kTwoOverPiWords) : 4 + step - 1;
+    for (std::size_t i = 0; i < needed && i + step < words.size(); ++i)
+      words[i] = select(skip, words[i + step], words[i]);
+    words.resize(needed);
+  }
+  // 32-bit limbs of the 192 bits, the least first.
+  std::vector<Expr> limbs(6);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Expr shifted = (words[i] << bit) | (words[i + 1] >> (number(64) - bit));
+    limbs[5 - 2 * i] = shifted >> 32;
+    limbs[4 - 2 * i] = shifted & number(UINT32_MAX);
+  }
+
+  // m times them, modulo 2^192: the angle in quarter turns, times 2^190.
+  const Expr low = mantissa & number(UINT32_MAX), high = mantissa >> 32;
+  std::vector<Expr> product;
+  Expr carry = number(0);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const Expr part = low * limbs[i];
+    Expr sum = carry + (part & number(UINT32_MAX));
+    if (i > 0) sum = sum + high * limbs[i - 1];
+    carry = (sum >> 32) + (part >> 32);
+    product.push_back(sum & number(UINT32_MAX));
+  }
+  const Expr top = (product[5] << 32) | product[4], middle = (product[3] << 32) | product[2];
+  const Expr bottom = (product[1] << 32) | product[0];
+  const Expr quadrant = k.bitcast((top + number(std::uint64_t{1} << 61)) >> 62, DType::I64);
+
+  // What is left, in [-1/2, 1/2), as signed 64 bits and 64 below them; then as a sum of two f64.
+  const Expr fraction = k.bitcast((top << 2) | (middle >> 62), DType::I64);
+  const Expr below = k.cast((middle << 2) | (bottom >> 62), DType::F64);
+  const Expr rounded = k.cast(fraction, DType::F64);
+  const Expr first = rounded * 0x1p-64;
+  const Expr second =
+      fma(k.cast(fraction - k.cast(rounded, DType::I64), DType::F64), 0x1p-64, below * 0x1p-128);
+  const Expr sum = first + second;
+  const Expr lost = (first - sum) + second;
+  const Expr y = sum * kPiHalf_64[0];
+  const Expr y_low = fma(sum, kPiHalf_64[0], -y) + fma(sum, kPiHalf_64[1], lost * kPiHalf_64[0]);
+
+  const Expr negative = x < 0;
+  const Expr nan = x * 0;  // if x is infinite
+  return {select(negative, -quadrant, quadrant), select(negative, -y, y) + nan,
+          select(negative, -y_low, y_low)};
+}
+
+Angle reduce_f64(const Math& math, Expr x) {
+  const Angle small = reduce_small_f64(math, x), large = reduce_large_f64(math, x);
+  const Expr is_large = abs(x) >= kLargeAngle;
+  return {select(is_large, large.quadrant, small.quadrant), select(is_large, large.y, small.y),
+          select(is_large, large.y_low, small.y_low)};
 }
 
 struct SineCosine {

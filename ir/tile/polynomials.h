@@ -2,6 +2,8 @@
 // first. The interval is that of the polynomial's argument.
 #pragma once
 
+#include <cstdint>
+
 // clang-format off
 namespace kiln::tile::polynomials {
 
@@ -60,6 +62,7 @@ inline constexpr double kAsin_64[] = {0x1.5555555555578p-3, 0x1.333333332df15p-4
 
 inline constexpr double kPiHalf_64[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
 inline constexpr double kTwoOverPi_64[] = {0x1.45f306dc9c883p-1};
+inline constexpr std::uint64_t kTwoOverPiWords[] = {0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
 inline constexpr double kTwoOverPiPieces[] = {0x1.45f306cp-1, 0x1.c9c882ap-29, 0x1.4fe13a8p-59, 0x1.f47d4dp-86, 0x1.bb81b6cp-113, 0x1.4acc9ep-143, 0x1.0e4107cp-170};
 
 }  // namespace kiln::tile::polynomials
