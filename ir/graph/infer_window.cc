@@ -136,6 +136,28 @@ void check_divides(const Inference& op, std::int64_t group, const Dim& channels)
   }
 }
 
+// Explicit padding for a transposed convolution that is to give `wanted` of the `full` extents, where it is
+// the same for every size: pads for what is too much, output_padding for what is missing.
+void resolve_wanted_extents(Inference& op, const Window& window, const Shape& full, const Shape& wanted) {
+  Node& node = op.node();
+  std::vector<std::int64_t> pads(2 * window.rank());
+  const std::span<const std::int64_t> given = integers(node, "output_padding");
+  std::vector<std::int64_t> extra(given.begin(), given.end());
+  for (std::size_t i = 0; i < window.rank(); ++i) {
+    const Dim excess = full[i] - wanted[i];
+    if (!excess.is_constant() || excess.constant() > INT32_MAX || excess.constant() < -INT32_MAX) return;
+    const std::int64_t total = std::max<std::int64_t>(excess.constant(), 0);
+    const std::int64_t less = total / 2, more = total - less;
+    pads[i] = window.mode == AutoPad::SameUpper ? less : more;
+    pads[window.rank() + i] = window.mode == AutoPad::SameUpper ? more : less;
+    extra[i] += total - excess.constant();
+  }
+  node.attributes["pads"] = std::move(pads);
+  node.attributes["output_padding"] = std::move(extra);
+  node.attributes["auto_pad"] = std::string("NOTSET");
+  node.attributes.erase("output_shape");
+}
+
 }  // namespace
 
 void infer_conv(Graph& graph, Node& node) {
@@ -196,56 +218,29 @@ void infer_conv_transpose(Graph& graph, Node& node) {
     return;
   }
   Window window = complete_window(op, *kernel);
-  const std::size_t rank = window.rank();
-  const std::vector<std::int64_t> extra = complete(op, "output_padding", rank, 0, 0);
+  const std::vector<std::int64_t> extra = complete(op, "output_padding", window.rank(), 0, 0);
   if (!x) {
-    op.set_shape(0, op.fresh_shape(0, 2 + rank));
+    op.set_shape(0, op.fresh_shape(0, 2 + window.rank()));
     return;
   }
-  const bool has_output_shape = has(node, "output_shape") && !integers(node, "output_shape").empty();
-  std::vector<std::int64_t> wanted;
-  if (has_output_shape) {
-    wanted = complete(op, "output_shape", rank, 0, 0);
-    if (window.mode == AutoPad::None) window.pads.assign(2 * rank, 0);
+  Shape full, y;  // spatial extents before and after padding is taken away
+  for (std::size_t i = 0; i < window.rank(); ++i) {
+    full.push_back(((*x)[2 + i] - 1) * Dim(window.strides[i]) + window.span(i) + extra[i]);
   }
-  Shape y = {(*x)[0], w ? (*w)[1] * Dim(group) : op.fresh(0, 1)};
-  // With an output shape, or SAME, the padding follows from the sizes: explicit where it is constant.
-  std::vector<std::int64_t> pads(2 * rank);
-  bool explicit_pads = has_output_shape || window.mode != AutoPad::None;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t stride = window.strides[i];
-    const Dim full = ((*x)[2 + i] - 1) * Dim(stride) + extra[i] + window.span(i);
-    if (!has_output_shape && window.mode == AutoPad::None) {
-      y.push_back(full - window.pads[i] - window.pads[rank + i]);
-      continue;
-    }
-    y.push_back(has_output_shape ? Dim(wanted[i]) : (*x)[2 + i] * Dim(stride));
-    const Dim total = max(full - y.back(), 0);
-    if (!total.is_constant() || total.constant() > INT32_MAX) {
-      explicit_pads = false;
-      continue;
-    }
-    const std::int64_t less = total.constant() / 2, more = total.constant() - less;
-    pads[i] = window.mode == AutoPad::SameUpper ? less : more;
-    pads[rank + i] = window.mode == AutoPad::SameUpper ? more : less;
-  }
-  if (explicit_pads) {
-    // What is left over is wanted beyond the full result.
-    std::vector<std::int64_t> padding = extra;
-    bool reached = true;
-    for (std::size_t i = 0; i < rank; ++i) {
-      const Dim full = ((*x)[2 + i] - 1) * Dim(window.strides[i]) + extra[i] + window.span(i);
-      const Dim missing = y[2 + i] - (full - pads[i] - pads[rank + i]);
-      reached = reached && missing.is_constant();
-      if (missing.is_constant()) padding[i] += missing.constant();
-    }
-    if (reached) {
-      node.attributes["pads"] = pads;
-      node.attributes["output_padding"] = padding;
-      node.attributes["auto_pad"] = std::string("NOTSET");
-      node.attributes.erase("output_shape");
+  if (has(node, "output_shape") && integers(node, "output_shape").empty())
+    node.attributes.erase("output_shape");
+  if (has(node, "output_shape")) {
+    for (const std::int64_t extent : complete(op, "output_shape", window.rank(), 0, 0)) y.push_back(extent);
+    resolve_wanted_extents(op, window, full, y);
+  } else if (window.mode != AutoPad::None) {
+    for (std::size_t i = 0; i < window.rank(); ++i) y.push_back((*x)[2 + i] * Dim(window.strides[i]));
+    resolve_wanted_extents(op, window, full, y);
+  } else {
+    for (std::size_t i = 0; i < window.rank(); ++i) {
+      y.push_back(full[i] - window.pads[i] - window.pads[window.rank() + i]);
     }
   }
+  y.insert(y.begin(), {(*x)[0], w ? (*w)[1] * Dim(group) : op.fresh(0, 1)});
   op.set_shape(0, y);
 }
 
