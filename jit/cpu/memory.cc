@@ -149,6 +149,7 @@ llvm::Value* Lowering::load_lanes(const Address& at, DType dtype, llvm::Value* m
   Builder& b = builder();
   llvm::Type* element = memory_type(code_.context(), dtype);
   const int lanes = strip_.lanes;
+  if (fallback == nullptr) fallback = llvm::PoisonValue::get(register_type(code_.context(), dtype));
   const bool uniform = lanes == 1 || (at.offsets == nullptr && Code::is_constant(at.lane_stride, 0));
   const bool scalar_mask = mask == nullptr || !mask->getType()->isVectorTy();
   if (uniform && scalar_mask) {

@@ -82,7 +82,7 @@ inline KernelStatus compile_and_run(const tile::Kernel& kernel, const Target& ta
   for (std::size_t k = 0; k < arguments.size(); ++k) {
     if (const auto* view = std::get_if<tile::ViewArgument>(&arguments[k])) {
       const DType dtype = kernel.type(kernel.parameters[k].value).element;
-      words[word] += static_cast<std::uint64_t>(view->offset * (bits(dtype) + 7) / 8);
+      words[word] += static_cast<std::uint64_t>(view->offset * ((bits(dtype) + 7) / 8));
       word += 1 + 2 * view->extents.size();
     } else {
       ++word;
