@@ -100,10 +100,16 @@ Values Lowering::combine(Combiner combiner, DType dtype, const Values& a, const 
       return {build.CreateOr(x, y)};
     case Combiner::Min:
     case Combiner::Max: {
-      // One instruction that keeps x if either is NaN; a NaN in y then replaces it.
-      llvm::Value* better = combiner == Combiner::Min ? less(y, x) : less(x, y);
-      llvm::Value* best = build.CreateSelect(better, y, x);
-      return {floats ? build.CreateSelect(build.CreateFCmpUNO(y, y), y, best) : best};
+      const bool least = combiner == Combiner::Min;
+      llvm::Value* best = build.CreateSelect(least ? less(y, x) : less(x, y), y, x);
+      if (!floats) return {best};
+      // The instruction gives its second operand if both are zeros: combining both orders by and (or) gives +0
+      // (-0) if there is one. A NaN on either side makes the sum NaN.
+      llvm::Value* other = build.CreateSelect(least ? less(x, y) : less(y, x), x, y);
+      llvm::Type* bits = x->getType()->getWithNewType(build.getIntNTy(x->getType()->getScalarSizeInBits()));
+      llvm::Value *p = build.CreateBitCast(best, bits), *q = build.CreateBitCast(other, bits);
+      llvm::Value* both = build.CreateBitCast(least ? build.CreateOr(p, q) : build.CreateAnd(p, q), x->getType());
+      return {build.CreateSelect(build.CreateFCmpUNO(x, y), build.CreateFAdd(x, y), both)};
     }
     case Combiner::ArgMax:
     case Combiner::ArgMin: {

@@ -181,6 +181,10 @@ void Lowering::lower_if(const Op& op) {
 // The operands side by side in one buffer.
 void Lowering::lower_concat(const Op& op) {
   const ValueId result = op.results[0];
+  if (plan_.is_scalar(result)) {
+    set_scalar(result, scalar(op.operands[0]));
+    return;
+  }
   const auto axis = static_cast<std::size_t>(op.attributes.axes[0]);
   const Buffer whole = new_buffer(kernel_.type(result), plan_.is_dense(result));
   std::int64_t offset = 0;
@@ -204,6 +208,16 @@ void Lowering::lower_scan(const Op& op) {
   const tile::Combiner combiner = op.attributes.combiner;
   if (combiner == tile::Combiner::LogSumExp) {
     throw_caller(ErrorCode::Unsupported, "the x86 lowering has no scan of logsumexp");
+  }
+  if (plan_.is_scalar(op.operands[0])) {
+    Values state = identity(combiner, type.element, 1);
+    if (combiner == tile::Combiner::Sum) state = {llvm::Constant::getNullValue(state[0]->getType())};
+    if (!op.attributes.exclusive) {
+      state = lift(combiner, type.element, scalar(op.operands[0]), builder().getInt32(0));
+    }
+    const Values results = finish(combiner, type.element, state);
+    for (std::size_t k = 0; k < results.size(); ++k) set_scalar(op.results[k], results[k]);
+    return;
   }
   const auto axis = static_cast<std::size_t>(op.attributes.axes[0]);
   std::vector<Buffer> buffers;
