@@ -1,6 +1,7 @@
 #include "ir/tile/lexer.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace kiln::tile {
 namespace {
@@ -45,6 +46,13 @@ Lexer::Lexer(std::string_view source, std::string_view file_name) : source_(sour
     throw_caller(ErrorCode::LimitExceeded, "{}: {} bytes of text, expected at most {}", file_name,
                  source.size(), kMaxSourceBytes);
   }
+}
+
+std::int64_t Lexer::integer(const Token& token) const {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
+  if (error != std::errc()) fail(token.offset, "{} is out of range", quoted(token));
+  return value;
 }
 
 std::string Lexer::location(std::size_t offset) const {

@@ -44,6 +44,9 @@ class Lexer {
   std::size_t position() const { return position_; }
   void seek(std::size_t position) { position_ = position; }
 
+  // The value of a token of digits.
+  std::int64_t integer(const Token& token) const;
+
   // "file:line:column" of an offset.
   std::string location(std::size_t offset) const;
   template <typename... Args>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/base/checked_math.h"
 #include "ir/tile/verifier.h"
 
 namespace kiln::tile {
@@ -64,7 +63,7 @@ const Type& OpSite::wanted_value() const {
   if (wanted.size() != 1) fail("got {} result types, expected 1", wanted.size());
   const Type& type = wanted[0];
   if (type.is_view()) fail("result is {}, expected a scalar or a tile", to_string(type));
-  if (type.is_tile()) check_tile_limits(*this, type);
+  check_limits(*this, type);
   return type;
 }
 
@@ -106,49 +105,9 @@ const Literal& OpSite::literal(DType dtype) const {
   return literal;
 }
 
-void check_tile_limits(const OpSite& site, const Type& type) {
-  const DTypeClass kind = dtype_class(type.element);
-  if (kind == DTypeClass::Complex || kind == DTypeClass::String) {
-    site.fail("{} has a dtype that tiles do not have", to_string(type));
-  }
-  if (!type.is_tile()) return;
-  if (type.extents.empty() || type.rank() > kMaxViewRank) {
-    site.fail("{} has {} axes, expected 1 to {}", to_string(type), type.rank(), kMaxViewRank);
-  }
-  int wide = 0;
-  std::int64_t elements = 1;
-  for (const std::int64_t extent : type.extents) {
-    if (extent < 1) site.fail("{} has extent {}, expected at least 1", to_string(type), extent);
-    wide += extent != 1;
-    elements = checked_multiply(elements, extent).value_or(INT64_MAX);
-  }
-  if (wide > kMaxTileRank) {
-    site.fail("{} has {} axes other than 1, expected at most {}", to_string(type), wide, kMaxTileRank);
-  }
-  if (elements > kMaxTileElements) {
-    site.fail("{} has more than {} elements", to_string(type), kMaxTileElements);
-  }
-}
-
-void check_view_limits(const OpSite& site, const Type& type) {
-  const DTypeClass kind = dtype_class(type.element);
-  if (kind == DTypeClass::Complex || kind == DTypeClass::String) {
-    site.fail("{} has a dtype that views do not have", to_string(type));
-  }
-  if (type.rank() > kMaxViewRank) {
-    site.fail("{} has {} axes, expected at most {}", to_string(type), type.rank(), kMaxViewRank);
-  }
-  for (const std::int64_t extent : type.extents) {
-    if (extent != kDynamic && extent < 0) site.fail("{} has a negative extent", to_string(type));
-  }
-  if (type.kind != TypeKind::MemoryView) return;
-  if (type.strides.size() != type.extents.size()) {
-    site.fail("{} has {} strides, expected {}", to_string(type), type.strides.size(), type.extents.size());
-  }
-  const bool power_of_two = type.alignment >= 0 && (type.alignment & (type.alignment - 1)) == 0;
-  if (!power_of_two || type.alignment > 4096) {
-    site.fail("{} has alignment {}, expected a power of two up to 4096", to_string(type), type.alignment);
-  }
+void check_limits(const OpSite& site, const Type& type) {
+  const std::string broken = broken_limit(type);
+  if (!broken.empty()) site.fail("{} {}", to_string(type), broken);
 }
 
 std::vector<Type> infer_types(Opcode code, std::span<const Type> operands, const Attributes& attributes,
@@ -163,13 +122,7 @@ std::vector<Type> infer_types(Opcode code, std::span<const Type> operands, const
 #include "ir/tile/ops.def"
 #undef KILN_TILE_OP
   }
-  for (const Type& type : results) {
-    if (type.is_view()) {
-      check_view_limits(site, type);
-    } else {
-      check_tile_limits(site, type);
-    }
-  }
+  for (const Type& type : results) check_limits(site, type);
   if (wanted.empty()) return results;
   if (wanted.size() != results.size()) site.fail("gives {} results, got {}", results.size(), wanted.size());
   for (std::size_t i = 0; i < results.size(); ++i) {

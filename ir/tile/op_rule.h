@@ -45,9 +45,8 @@ struct OpSite {
   const Literal& literal(DType dtype) const;
 };
 
-// Throws through the site if the type breaks a limit or has a dtype that no value may have.
-void check_tile_limits(const OpSite& site, const Type& type);
-void check_view_limits(const OpSite& site, const Type& type);
+// Throws through the site if the type breaks a limit of the language.
+void check_limits(const OpSite& site, const Type& type);
 
 // i1, integers of 8 bits and more, and the floats that compute (f16, bf16, f32, f64).
 bool computes(DType dtype);

@@ -17,7 +17,7 @@
 
 namespace kiln::tile {
 
-__extension__ typedef __int128 WideInteger;
+__extension__ using WideInteger = __int128;
 
 // A number in the text that has no dtype yet.
 struct Number {
@@ -43,6 +43,8 @@ struct KernelOutline {
   std::size_t begin = 0;  // offset of `kernel`
   std::size_t end = 0;    // behind its last brace
 };
+
+std::vector<KernelOutline> read_outlines(Lexer& lexer);
 
 class KernelParser {
  public:
@@ -74,7 +76,7 @@ class KernelParser {
     expect(close);
   }
 
-  // --- header and types (parser.cc)
+  // --- header and types (parser_header.cc)
   void header();
   void parameter();
   void grid();

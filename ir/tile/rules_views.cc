@@ -249,7 +249,7 @@ Types infer<Opcode::Local>(const OpSite& site) {
     site.fail("expected a memory view as the result type");
   }
   const Type& type = site.wanted[0];
-  check_view_limits(site, type);
+  check_limits(site, type);
   Type row_major = Type::view(type.element, type.extents);
   row_major.alignment = type.alignment;
   if (type != row_major) site.fail("{} is not row-major", to_string(type));

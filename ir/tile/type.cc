@@ -1,5 +1,9 @@
 #include "ir/tile/type.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "ir/base/checked_math.h"
 
 namespace kiln::tile {
@@ -76,6 +80,36 @@ std::string to_string(const Type& type) {
   }
   if (type.alignment) text += ", align = " + std::to_string(type.alignment);
   return text + ">";
+}
+
+std::string broken_limit(const Type& type) {
+  const DTypeClass kind = dtype_class(type.element);
+  if (kind == DTypeClass::Complex || kind == DTypeClass::String)
+    return "has a dtype that kernels do not have";
+  if (type.is_scalar()) return "";
+  if (type.rank() > kMaxViewRank || (type.is_tile() && type.extents.empty())) {
+    return fmt::format("has {} axes, expected {} to {}", type.rank(), type.is_tile() ? 1 : 0, kMaxViewRank);
+  }
+  for (const std::int64_t extent : type.extents) {
+    const bool admitted = type.is_tile() ? extent >= 1 : extent >= 0 || extent == kDynamic;
+    if (!admitted) return fmt::format("has extent {}, expected at least {}", extent, type.is_tile() ? 1 : 0);
+  }
+  if (type.is_tile()) {
+    const auto wide = type.rank() - std::count(type.extents.begin(), type.extents.end(), 1);
+    if (wide > kMaxTileRank)
+      return fmt::format("has {} axes other than 1, expected at most {}", wide, kMaxTileRank);
+    if (type.elements() > kMaxTileElements) return fmt::format("has more than {} elements", kMaxTileElements);
+    return "";
+  }
+  if (type.kind == TypeKind::DerivedView) return "";
+  if (type.strides.size() != type.extents.size()) {
+    return fmt::format("has {} strides, expected {}", type.strides.size(), type.extents.size());
+  }
+  const bool power_of_two = type.alignment >= 0 && (type.alignment & (type.alignment - 1)) == 0;
+  if (!power_of_two || type.alignment > kMaxAlignment) {
+    return fmt::format("has alignment {}, expected a power of two up to {}", type.alignment, kMaxAlignment);
+  }
+  return "";
 }
 
 }  // namespace kiln::tile

@@ -13,6 +13,7 @@ namespace kiln::tile {
 constexpr std::int64_t kDynamic = INT64_MIN;
 constexpr int kMaxViewRank = 10;
 constexpr int kMaxTileRank = 6;  // axes with an extent other than 1; at most kMaxViewRank axes in all
+constexpr std::int64_t kMaxAlignment = 4096;  // bytes
 constexpr std::int64_t kMaxTileElements = std::int64_t{1} << 24;
 
 enum class TypeKind : std::uint8_t { Scalar, Tile, MemoryView, DerivedView };
@@ -43,5 +44,8 @@ struct Type {
 
 // "f32", "tile<4x64xf32>", "view<?x768xf32, strides = [?, 1], align = 64>".
 std::string to_string(const Type& type);
+
+// The limit of the language that the type breaks, such as "has 11 axes, expected at most 10"; empty if none.
+std::string broken_limit(const Type& type);
 
 }  // namespace kiln::tile

@@ -110,10 +110,8 @@ void Verifier::check_parameter(const Parameter& parameter) {
   const Type& type = kernel_.type(parameter.value);
   facts(parameter.value).known_at_launch = true;
   facts(parameter.value).roots = {parameter.value};
-  const DTypeClass kind = dtype_class(type.element);
-  if (kind == DTypeClass::Complex || kind == DTypeClass::String) {
-    fail("parameter {} is {}, a dtype that kernels do not have", text(parameter.value), to_string(type));
-  }
+  const std::string broken = broken_limit(type);
+  if (!broken.empty()) fail("parameter {} is {}, which {}", text(parameter.value), to_string(type), broken);
   if (parameter.alias_group < 0) fail("parameter {} has a negative alias group", text(parameter.value));
   if (type.is_scalar()) {
     if (parameter.access != Access::In)
@@ -122,17 +120,6 @@ void Verifier::check_parameter(const Parameter& parameter) {
   }
   if (type.kind != TypeKind::MemoryView) {
     fail("parameter {} is {}, expected a scalar or a memory view", text(parameter.value), to_string(type));
-  }
-  if (type.rank() > kMaxViewRank || type.strides.size() != type.extents.size()) {
-    fail("parameter {} is {}, expected at most {} axes and a stride for each", text(parameter.value),
-         to_string(type), kMaxViewRank);
-  }
-  for (const std::int64_t extent : type.extents) {
-    if (extent < 0 && extent != kDynamic) fail("parameter {} has a negative extent", text(parameter.value));
-  }
-  if (type.alignment < 0 || (type.alignment & (type.alignment - 1)) != 0 || type.alignment > 4096) {
-    fail("parameter {} has alignment {}, expected a power of two up to 4096", text(parameter.value),
-         type.alignment);
   }
 }
 

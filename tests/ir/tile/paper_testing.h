@@ -1,8 +1,6 @@
 // The paper test: programs of tests/golden/tile run by the interpreter and compared with plain loops.
 #pragma once
 
-#include <kiln/error.h>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <kiln/error.h>
 
 #include "ir/tile/interpreter.h"
 #include "ir/tile/text.h"
