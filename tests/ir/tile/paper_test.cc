@@ -7,7 +7,10 @@
 
 namespace kiln::tile {
 
-void PrintTo(const PaperCase& paper, std::ostream* out) { *out << paper.name; }
+// The name that GoogleTest looks for.
+void PrintTo(const PaperCase& paper, std::ostream* out) {
+  *out << paper.name;
+}  // NOLINT(readability-identifier-naming)
 
 namespace {
 
