@@ -58,11 +58,11 @@ void map_binary(Call& call, Function function, std::int64_t cost = 1) {
 // NaN of either operand stays.
 template <typename T>
 T smaller(T a, T b) {
-  return a < b || a != a ? a : b;
+  return a < b || is_nan_element(a) ? a : b;
 }
 template <typename T>
 T larger(T a, T b) {
-  return a > b || a != a ? a : b;
+  return a > b || is_nan_element(a) ? a : b;
 }
 
 // Integer arithmetic wraps.

@@ -1,6 +1,7 @@
 // Element types in memory, and the choice of a template instance by a dtype at run time.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -124,6 +125,16 @@ struct ComputeOf<Boolean> {
 template <typename T>
 using Compute = typename ComputeOf<T>::Type;
 
+// False for every integer.
+template <typename T>
+bool is_nan_element(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(x);
+  } else {
+    return false;
+  }
+}
+
 // Nearest value of To: floats round half to even, floats to integers truncate and saturate with NaN -> 0,
 // integers wrap, and anything but 0 is true.
 template <typename To, typename From>
@@ -143,7 +154,7 @@ To convert(From from) {
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // 2^digits is the first value above the range, exact in any float type.
     const From above = static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * 2;
-    if (from != from) return To{0};
+    if (is_nan_element(from)) return To{0};
     if (from >= above) return std::numeric_limits<To>::max();
     if (from <= (std::is_signed_v<To> ? -above : From{-1})) return std::numeric_limits<To>::min();
     return static_cast<To>(from);

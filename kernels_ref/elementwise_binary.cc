@@ -40,6 +40,12 @@ T truncated_remainder(T a, T b) {
   }
 }
 
+// Modulo 2^64, with the sign extended.
+template <typename T>
+std::uint64_t wrapped(T x) {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(x));
+}
+
 // base^(+-magnitude) by squaring, wrapping; a negative power truncates the true value towards zero.
 template <typename T>
 T integer_power(T base, std::uint64_t magnitude, bool negative) {
@@ -48,7 +54,7 @@ T integer_power(T base, std::uint64_t magnitude, bool negative) {
     const bool unit = base == 1 || (std::is_signed_v<T> && base == static_cast<T>(-1));
     if (!unit) return 0;
   }
-  std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
+  std::uint64_t result = 1, square = wrapped(base);
   for (; magnitude != 0; magnitude >>= 1) {
     if (magnitude & 1) result *= square;
     square *= square;
@@ -60,7 +66,7 @@ template <typename A, typename B>
 Compute<A> power(Compute<A> base, Compute<B> exponent) {
   if constexpr (std::is_integral_v<A> && std::is_integral_v<B>) {
     const bool negative = std::is_signed_v<B> && exponent < B{0};
-    const auto bits = static_cast<std::uint64_t>(exponent);
+    const std::uint64_t bits = wrapped(exponent);
     return integer_power<A>(base, negative ? -bits : bits, negative);
   } else if constexpr (std::is_same_v<Compute<A>, float> && std::is_same_v<Compute<B>, float>) {
     return std::pow(base, exponent);

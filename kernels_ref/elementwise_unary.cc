@@ -246,7 +246,7 @@ void shrink(Call& call) {
     const Wide value = static_cast<Wide>(x), b = static_cast<Wide>(bias), l = static_cast<Wide>(lambda);
     if (value < -l) return convert<T>(value + b);
     if (value > l) return convert<T>(value - b);
-    return value != value ? x : T{0};
+    return is_nan_element(value) ? x : T{0};
   });
 }
 

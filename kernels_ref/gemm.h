@@ -19,8 +19,6 @@ struct Matrix {
   std::int64_t row, column;
 };
 
-namespace gemm_detail {
-
 constexpr std::int64_t kRows = 4;        // of a register tile
 constexpr std::int64_t kRowBlock = 256;  // rows and columns of C that one task computes
 constexpr std::int64_t kColumnBlock = 128;
@@ -28,7 +26,7 @@ constexpr std::int64_t kDepthBlock = 256;  // products that are summed before th
 
 template <typename T>
 struct Vector {
-  typedef T Type __attribute__((vector_size(16)));
+  using Type [[gnu::vector_size(16)]] = T;
   static constexpr std::int64_t kLanes = 16 / static_cast<std::int64_t>(sizeof(T));
 };
 
@@ -94,8 +92,6 @@ void row_block(const Matrix<T>& a, std::int64_t rows, const T* b, std::int64_t c
   }
 }
 
-}  // namespace gemm_detail
-
 // For every batch n: c_n[M x N] = a_n[M x K] * b_n[K x N], c row-major with N columns. Sums of a float are
 // taken in its own type, over runs of K that are then added up. `a_of(n)` gives a Matrix, `c_of(n)` a
 // pointer, and `b_row(n, k, column, count, to)` writes `count` elements of row k of b_n from `column` on. T
@@ -103,7 +99,6 @@ void row_block(const Matrix<T>& a, std::int64_t rows, const T* b, std::int64_t c
 template <typename T, typename AOf, typename BRow, typename COf>
 void matrix_product(const Call& call, std::int64_t batches, std::int64_t rows, std::int64_t columns,
                     std::int64_t depth, AOf a_of, BRow b_row, COf c_of) {
-  using namespace gemm_detail;
   if (batches == 0 || rows == 0 || columns == 0) return;
   const std::int64_t row_blocks = ceil_divide(rows, kRowBlock),
                      column_blocks = ceil_divide(columns, kColumnBlock);

@@ -26,9 +26,7 @@ AxisView around(const Tensor& tensor, std::size_t axis) {
 // a before b when the greatest come first.
 template <typename T>
 bool greater_first(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
-  }
+  if (is_nan_element(a) || is_nan_element(b)) return is_nan_element(a) && !is_nan_element(b);
   return a > b;
 }
 
@@ -61,8 +59,8 @@ void arg_reduce(Call& call, Better better) {
         std::int64_t best_index = 0;
         for (std::int64_t i = 1; i < view.extent; ++i) {
           const auto value = static_cast<Compute<T>>(line[i * view.inner]);
-          const bool ends_search = best != best;
-          if (!ends_search && (value != value || better(value, best) || (last && value == best))) {
+          const bool ends_search = is_nan_element(best);
+          if (!ends_search && (is_nan_element(value) || better(value, best) || (last && value == best))) {
             best = value;
             best_index = i;
           }

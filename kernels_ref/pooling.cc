@@ -158,7 +158,7 @@ void max_pool(Call& call) {
       std::int64_t best_offset = -1;
       taps([&](std::int64_t offset) {
         const C value = static_cast<C>(from[offset]);
-        if (best_offset < 0 || value > best || (value != value && best == best)) {
+        if (best_offset < 0 || value > best || (is_nan_element(value) && !is_nan_element(best))) {
           best = value;
           best_offset = offset;
         }

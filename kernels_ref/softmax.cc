@@ -69,9 +69,9 @@ void log_softmax(Call& call) {
 void hardmax(Call& call) {
   for_rows(call, hardmax, []<typename T>(const T* x, T* y, std::int64_t count, std::int64_t stride) {
     std::int64_t best = 0;
-    for (std::int64_t i = 1; i < count && x[best * stride] == x[best * stride]; ++i) {
+    for (std::int64_t i = 1; i < count && !is_nan_element(x[best * stride]); ++i) {
       const T value = x[i * stride];
-      if (value > x[best * stride] || value != value) best = i;
+      if (value > x[best * stride] || is_nan_element(value)) best = i;
     }
     for (std::int64_t i = 0; i < count; ++i) y[i * stride] = i == best ? T{1} : T{0};
   });

@@ -23,7 +23,8 @@ TEST(Resize, ResizeExact) {
     for (std::int64_t out = 1; out <= 40; ++out) {
       std::vector<double> floors, halves;
       for (std::int64_t o = 0; o < out; ++o) {
-        floors.push_back(static_cast<double>(o * in / out));
+        const std::int64_t floor = o * in / out;
+        floors.push_back(static_cast<double>(floor));
         // round_prefer_floor of ((2 o + 1) in - out) / (2 out), clamped: the least n with 2 (2 o + 1) in <= 4
         // out (n + 1).
         std::int64_t n = 0;
@@ -40,8 +41,7 @@ TEST(Resize, ResizeExact) {
 
 TEST(Resize, LinearReproducesALine) {
   Tensor x(DType::F64, {2, 5});
-  for (std::size_t i = 0; i < 10; ++i)
-    x.as_mutable<double>()[i] = static_cast<double>(i % 5) * 3 + static_cast<double>(i / 5);
+  for (std::size_t i = 0; i < 10; ++i) x.as_mutable<double>()[i] = static_cast<double>(i % 5 * 3 + i / 5);
   const Tensor y = resized(x, {2, 9}, modes("linear", "align_corners"));
   std::vector<double> want;
   for (int row = 0; row < 2; ++row) {
