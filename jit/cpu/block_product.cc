@@ -17,21 +17,21 @@ class Emitter {
 
   void emit() {
     llvm::Module& module = *code_.function()->getParent();
-    full_ = micro_kernel(module, product_.shape);
+    llvm::Value* const length = balanced_length(code_.max(product_.k, code_.index(1)));
+    const auto* const known = llvm::dyn_cast<llvm::ConstantInt>(product_.k);
+    MicroKernelShape shape = product_.shape;
+    shape.many_segments = !Code::is_constant(product_.segments, 1);
+    shape.update = product_.accumulate                                          ? Update::Add
+                   : known != nullptr && known->getSExtValue() <= product_.pass ? Update::Replace
+                                                                                : Update::AsTold;
+    full_ = micro_kernel(module, shape);
     // A panel of few rows is bound by reading B, so that one shape for up to half of the rows serves them
     // all.
-    MicroKernelShape half = product_.shape;
-    half.rows = half_rows();
-    half_ = micro_kernel(module, half);
-
-    // At least one pass: an empty sum writes zeros.
-    llvm::Value* const end = code_.max(product_.k, code_.index(1));
-    llvm::Value* const length = balanced_length(end);
-    code_.loop(code_.index(0), end, length, [&](llvm::Value* begin) {
+    shape.rows = half_rows();
+    half_ = micro_kernel(module, shape);
+    code_.loop(code_.index(0), product_.k, length, [&](llvm::Value* begin) {
       llvm::Value* const count = code_.min(length, code_.sub(product_.k, begin));
-      llvm::Value* const accumulate =
-          product_.accumulate ? code_.builder().getTrue() : code_.less(code_.index(0), begin);
-      emit_pass({begin, count}, accumulate);
+      emit_pass({begin, count}, code_.less(code_.index(0), begin));
     });
   }
 

@@ -29,18 +29,19 @@ struct PassOperands {
 };
 
 struct BlockProduct {
-  MicroKernelShape shape;  // rows: of a full row panel
-  std::int64_t rows = 0;   // static extents of C
+  MicroKernelShape
+      shape;  // `rows`: of a full row panel; `many_segments` and `update` are set from what follows
+  std::int64_t rows = 0;  // static extents of C
   std::int64_t columns = 0;
   llvm::Value* live_rows = nullptr;     // i64 <= rows: rows that are computed; C keeps the others
   llvm::Value* live_columns = nullptr;  // i64 <= columns: panels that begin below it are computed
   llvm::Value* segments = nullptr;      // i64
-  llvm::Value* k = nullptr;             // i64 steps of each segment
+  llvm::Value* k = nullptr;             // i64 steps of each segment; for 0, C stays as it is
   std::int64_t pass = 1;                // greatest number of steps of k in a pass
   std::int64_t pass_multiple = 1;       // passes but the last are a multiple of it, which divides `pass`
   llvm::Value* c = nullptr;             // padded_rows() rows of at least padded_columns() elements
   llvm::Value* c_pitch = nullptr;       // i64 bytes
-  bool accumulate = false;              // C holds the initial accumulator; else it starts from zero
+  bool accumulate = false;              // C holds the initial accumulator; else it is replaced
 
   // Emits what makes the operands of a pass readable: pointers alone, or copies into scratch.
   std::function<PassOperands(const ContractRange&)> prepare;

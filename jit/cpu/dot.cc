@@ -145,6 +145,10 @@ class DotLowering {
       return;
     }
     for (const ContractIndex& index : problem_.indices) l_.set_scalar(index.argument, code_.index(0));
+    if (!problem_.indices.empty()) {
+      lower_constants(a_);
+      lower_constants(b_);
+    }
     if (a_.memory && b_.memory) {
       const std::optional<int> inner = depth_index(kernel_, problem_, a_.memory->operand());
       if (inner && inner == depth_index(kernel_, problem_, b_.memory->operand()) &&
@@ -179,8 +183,14 @@ class DotLowering {
     return std::all_of(load.operands.begin(), load.operands.end(), [&](ValueId value) {
       if (is_index(value)) return true;
       const OpId definer = l_.plan().definer(value);
-      return !definer || !is_in_body(definer);
+      return !definer || !is_in_body(definer) || kernel_.op(definer).code == Opcode::Constant;
     });
+  }
+  void lower_constants(const Operand& operand) {
+    for (const ValueId value : kernel_.op(operand.memory->operand().load).operands) {
+      const OpId definer = l_.plan().definer(value);
+      if (definer && kernel_.op(definer).code == Opcode::Constant) l_.lower_op(definer);
+    }
   }
   bool is_index(ValueId value) const {
     return std::any_of(problem_.indices.begin(), problem_.indices.end(),
@@ -429,19 +439,21 @@ class DotLowering {
     return code_.mul(operand.memory->reach(axis), code_.index(extent / operand.memory->extent(axis)));
   }
 
-  // Rows and columns that are not computed are zero.
+  // What is not computed is zero.
   void clear_dead(const BlockProduct& product) {
-    const auto whole = [&](llvm::Value* live, std::int64_t extent) {
-      return Code::is_constant(live, extent);
-    };
-    if (whole(product.live_rows, product.rows) && whole(product.live_columns, product.columns)) return;
-    llvm::Value* const rows_missing = code_.less(product.live_rows, code_.index(product.rows));
-    llvm::Value* const columns_missing = code_.less(product.live_columns, code_.index(product.columns));
     llvm::Value* missing = nullptr;
-    {
-      const Code::Hoist hoist(code_, {rows_missing, columns_missing});
-      missing = code_.builder().CreateOr(rows_missing, columns_missing);
-    }
+    const auto needs = [&](llvm::Value* value, std::int64_t least) {
+      llvm::Value* const less = code_.less(value, code_.index(least));
+      if (missing == nullptr) {
+        missing = less;
+        return;
+      }
+      const Code::Hoist hoist(code_, {missing, less});
+      missing = code_.builder().CreateOr(missing, less);
+    };
+    needs(product.live_rows, product.rows);
+    needs(product.live_columns, product.columns);
+    needs(product.k, 1);
     code_.branch(
         missing,
         [&] {

@@ -146,6 +146,7 @@ Lowering::Address Lowering::address(llvm::Value* data, const Values& strides, co
 // A value for every lane that `mask` (null: all) selects, `fallback` for the others. Uniform addresses give a
 // scalar.
 llvm::Value* Lowering::load_lanes(const Address& at, DType dtype, llvm::Value* mask, llvm::Value* fallback) {
+  if (fallback == nullptr) fallback = llvm::PoisonValue::get(register_type(code_.context(), dtype));
   Builder& b = builder();
   llvm::Type* element = memory_type(code_.context(), dtype);
   const int lanes = strip_.lanes;
@@ -333,8 +334,7 @@ llvm::Value* Lowering::load_buffer(const Buffer& buffer, const Coordinates& at) 
   llvm::SmallVector<llvm::Value*, 3> operands{where.pointer, where.lane_stride};
   if (where.offsets != nullptr) operands.push_back(where.offsets);
   const Code::Hoist hoist(code_, operands, strip_.value_floor);
-  return load_lanes(where, buffer.dtype, nullptr,
-                    llvm::PoisonValue::get(register_type(code_.context(), buffer.dtype)));
+  return load_lanes(where, buffer.dtype, nullptr, nullptr);
 }
 
 void Lowering::store_buffer(const Buffer& buffer, const Coordinates& at, llvm::Value* value) {

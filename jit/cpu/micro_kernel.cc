@@ -11,8 +11,7 @@
 namespace kiln::jit::cpu {
 namespace {
 
-// Emits one micro-kernel function. The accumulators travel as phis through three nested regions: all
-// segments, one segment, one step of k.
+// Emits one micro-kernel function. The accumulators travel as phis through the loops over segments and k.
 class Emitter {
  public:
   Emitter(llvm::Module& module, const MicroKernelShape& shape, llvm::Function* function)
@@ -38,71 +37,82 @@ class Emitter {
     llvm::Value* const accumulate = argument(10);
 
     llvm::BasicBlock* const entry = block("entry");
-    llvm::BasicBlock* const load = block("load_c");
-    llvm::BasicBlock* const start = block("start");
-    llvm::BasicBlock* const segment = block("segment");
-    llvm::BasicBlock* const store = block("store_c");
-
     builder_.SetInsertPoint(entry);
-    builder_.CreateCondBr(accumulate, load, start);
-
-    builder_.SetInsertPoint(load);
-    Accumulators loaded;
-    for (int row = 0; row < shape_.rows; ++row) {
-      for (int vector = 0; vector < shape_.vectors; ++vector) {
-        loaded.push_back(builder_.CreateAlignedLoad(vector_, c_address(row, vector), element_alignment()));
+    Accumulators sums(to_unsigned(shape_.rows * shape_.vectors), llvm::Constant::getNullValue(vector_));
+    if (!shape_.many_segments) {
+      sums = emit_segment(sums, row_pointers(a_rows, a_offset), b, k);
+    } else {
+      llvm::BasicBlock* const segment = block("segment");
+      llvm::BasicBlock* const after = block("after_segments");
+      builder_.CreateBr(segment);
+      builder_.SetInsertPoint(segment);
+      llvm::PHINode* const remaining = builder_.CreatePHI(index_, 2, "segments");
+      llvm::PHINode* const rows = builder_.CreatePHI(builder_.getPtrTy(), 2, "rows");
+      llvm::PHINode* const b_segment = builder_.CreatePHI(builder_.getPtrTy(), 2, "b");
+      Phis carried = phis();
+      add_incoming(carried, sums, entry);
+      remaining->addIncoming(segments, entry);
+      rows->addIncoming(a_rows, entry);
+      b_segment->addIncoming(b, entry);
+      sums = emit_segment(values(carried), row_pointers(rows, a_offset), b_segment, k);
+      llvm::BasicBlock* const end = builder_.GetInsertBlock();
+      llvm::Value* const next = builder_.CreateSub(remaining, constant(1));
+      remaining->addIncoming(next, end);
+      rows->addIncoming(offset(rows, a_rows_pitch), end);
+      b_segment->addIncoming(offset(b_segment, b_segment_pitch), end);
+      add_incoming(carried, sums, end);
+      builder_.CreateCondBr(builder_.CreateICmpSGT(next, constant(0)), segment, after);
+      builder_.SetInsertPoint(after);
+    }
+    switch (shape_.update) {
+      case Update::Replace:
+        emit_end(sums, false);
+        break;
+      case Update::Add:
+        emit_end(sums, true);
+        break;
+      case Update::AsTold: {
+        llvm::BasicBlock* const add = block("add");
+        llvm::BasicBlock* const replace = block("replace");
+        builder_.CreateCondBr(accumulate, add, replace);
+        builder_.SetInsertPoint(add);
+        emit_end(sums, true);
+        builder_.SetInsertPoint(replace);
+        emit_end(sums, false);
+        break;
       }
     }
-    builder_.CreateBr(start);
-
-    builder_.SetInsertPoint(start);
-    Phis initial = phis();
-    add_incoming(initial, Accumulators(initial.size(), llvm::Constant::getNullValue(vector_)), entry);
-    add_incoming(initial, loaded, load);
-    llvm::Value* const empty = builder_.CreateOr(builder_.CreateICmpSLE(segments, constant(0)),
-                                                 builder_.CreateICmpSLE(k, constant(0)));
-    builder_.CreateCondBr(empty, store, segment);
-
-    builder_.SetInsertPoint(segment);
-    llvm::PHINode* const remaining = builder_.CreatePHI(index_, 2, "segments");
-    llvm::PHINode* const rows = builder_.CreatePHI(builder_.getPtrTy(), 2, "rows");
-    llvm::PHINode* const b_segment = builder_.CreatePHI(builder_.getPtrTy(), 2, "b");
-    Phis carried = phis();
-    add_incoming(carried, values(initial), start);
-    remaining->addIncoming(segments, start);
-    rows->addIncoming(a_rows, start);
-    b_segment->addIncoming(b, start);
-    std::vector<llvm::Value*> row_pointers;
-    for (int row = 0; row < shape_.rows; ++row) {
-      llvm::Value* const pointer = builder_.CreateLoad(
-          builder_.getPtrTy(), builder_.CreateConstGEP1_64(builder_.getPtrTy(), rows, to_unsigned(row)));
-      row_pointers.push_back(offset(pointer, a_offset));
-    }
-    const Accumulators sums = emit_segment(values(carried), row_pointers, b_segment, k);
-    llvm::BasicBlock* const segment_end = builder_.GetInsertBlock();
-    llvm::Value* const next = builder_.CreateSub(remaining, constant(1));
-    remaining->addIncoming(next, segment_end);
-    rows->addIncoming(offset(rows, a_rows_pitch), segment_end);
-    b_segment->addIncoming(offset(b_segment, b_segment_pitch), segment_end);
-    add_incoming(carried, sums, segment_end);
-    builder_.CreateCondBr(builder_.CreateICmpSGT(next, constant(0)), segment, store);
-
-    builder_.SetInsertPoint(store);
-    Phis result = phis();
-    add_incoming(result, values(initial), start);
-    add_incoming(result, sums, segment_end);
-    for (int row = 0; row < shape_.rows; ++row) {
-      for (int vector = 0; vector < shape_.vectors; ++vector) {
-        builder_.CreateAlignedStore(result[position(row, vector)], c_address(row, vector),
-                                    element_alignment());
-      }
-    }
-    builder_.CreateRetVoid();
   }
 
  private:
   using Accumulators = std::vector<llvm::Value*>;
   using Phis = std::vector<llvm::PHINode*>;
+
+  std::vector<llvm::Value*> row_pointers(llvm::Value* table, llvm::Value* a_offset) {
+    std::vector<llvm::Value*> pointers;
+    for (int row = 0; row < shape_.rows; ++row) {
+      llvm::Value* const entry = builder_.CreateConstGEP1_64(builder_.getPtrTy(), table, to_unsigned(row));
+      pointers.push_back(offset(builder_.CreateLoad(builder_.getPtrTy(), entry), a_offset));
+    }
+    return pointers;
+  }
+
+  void emit_end(const Accumulators& sums, bool add) {
+    for (int row = 0; row < shape_.rows; ++row) {
+      llvm::Value* const c_row = offset(c_, builder_.CreateMul(c_pitch_, constant(row)));
+      for (int vector = 0; vector < shape_.vectors; ++vector) {
+        llvm::Value* const address =
+            builder_.CreateConstInBoundsGEP1_64(scalar_, c_row, to_unsigned(vector * shape_.lanes));
+        llvm::Value* sum = sums[position(row, vector)];
+        if (add) {
+          llvm::Value* const old = builder_.CreateAlignedLoad(vector_, address, element_alignment());
+          sum = is_float(shape_.accumulator) ? builder_.CreateFAdd(old, sum) : builder_.CreateAdd(old, sum);
+        }
+        builder_.CreateAlignedStore(sum, address, element_alignment());
+      }
+    }
+    builder_.CreateRetVoid();
+  }
 
   // The loop over k of one segment, k >= 1: `unroll` steps at a time, then the rest one by one.
   Accumulators emit_segment(Accumulators sums, const std::vector<llvm::Value*>& rows, llvm::Value* b,
@@ -196,11 +206,6 @@ class Emitter {
     return builder_.CreateAdd(builder_.CreateMul(a, b), sum);
   }
 
-  llvm::Value* c_address(int row, int vector) {
-    llvm::Value* const pointer = offset(c_, builder_.CreateMul(c_pitch_, constant(row)));
-    return builder_.CreateConstInBoundsGEP1_64(scalar_, pointer, to_unsigned(vector * shape_.lanes));
-  }
-
   Phis phis() {
     Phis result;
     for (int i = 0; i < shape_.rows * shape_.vectors; ++i) result.push_back(builder_.CreatePHI(vector_, 2));
@@ -247,8 +252,12 @@ int register_rows(const Target& target, int vectors) {
 }
 
 llvm::Function* micro_kernel(llvm::Module& module, const MicroKernelShape& shape) {
-  const std::string symbol = fmt::format("dot_{}x{}_{}_{}_u{}", shape.rows, shape.columns(),
-                                         name(shape.accumulator), name(shape.b_element), shape.unroll);
+  const std::string symbol =
+      fmt::format("dot_{}x{}_{}_{}_u{}{}{}", shape.rows, shape.columns(), name(shape.accumulator),
+                  name(shape.b_element), shape.unroll, shape.many_segments ? "_segments" : "",
+                  shape.update == Update::Replace ? "_replace"
+                  : shape.update == Update::Add   ? "_add"
+                                                  : "");
   if (llvm::Function* const existing = module.getFunction(symbol)) return existing;
   llvm::LLVMContext& context = module.getContext();
   llvm::Type* const pointer = llvm::PointerType::getUnqual(context);

@@ -17,13 +17,18 @@
 
 namespace kiln::jit::cpu {
 
+// What becomes of C's old content.
+enum class Update : std::uint8_t { Replace, Add, AsTold };
+
 struct MicroKernelShape {
   int rows = 1;
   int vectors = 1;                 // of C's columns
   int lanes = 16;                  // elements of one vector of C; a native register of the Target
   int unroll = 1;                  // steps of k per iteration
-  DType accumulator = DType::F32;  // the type of A, of C and of the arithmetic: f32, f64, i32, i64, u32, u64
+  DType accumulator = DType::F32;  // of A, of C and of the arithmetic: f32, f64, i32 or i64 (wrapping)
   DType b_element = DType::F32;    // widened to `accumulator` when read; see widens()
+  bool many_segments = true;       // else there is one
+  Update update = Update::AsTold;
 
   int columns() const { return vectors * lanes; }
   bool operator==(const MicroKernelShape&) const = default;
@@ -39,14 +44,14 @@ struct MicroKernelCall {
   llvm::Value* a_rows = nullptr;        // ptr to the row pointers of the first segment
   llvm::Value* a_offset = nullptr;      // i64 bytes added to each row pointer
   llvm::Value* a_rows_pitch = nullptr;  // i64 from the row pointers of one segment to those of the next
-  llvm::Value* segments = nullptr;      // i64 >= 0
-  llvm::Value* k = nullptr;             // i64 >= 0 steps in each segment
+  llvm::Value* segments = nullptr;      // i64 >= 1
+  llvm::Value* k = nullptr;             // i64 >= 1 steps in each segment
   llvm::Value* b = nullptr;             // ptr to k = 0 of the first segment
   llvm::Value* b_pitch = nullptr;       // i64 from one k to the next
   llvm::Value* b_segment_pitch = nullptr;
   llvm::Value* c = nullptr;
   llvm::Value* c_pitch = nullptr;
-  llvm::Value* accumulate = nullptr;  // i1: add to C; else C is overwritten
+  llvm::Value* accumulate = nullptr;  // i1: add to C, else replace it; where the shape leaves it open
 };
 
 // The function for this shape in the module, emitted at its first use. It reads nothing beyond the block that
