@@ -21,6 +21,7 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Object/ObjectFile.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/MemoryBufferRef.h>
 #include <llvm/Support/TargetSelect.h>
@@ -52,6 +53,12 @@ void initialize_target_once() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    // The lowering lays out addresses itself. Loop strength reduction would spend a quarter of the code
+    // generator's time on them and leave more values alive than there are registers.
+    const auto option = llvm::cl::getRegisteredOptions().find("disable-lsr");
+    if (option != llvm::cl::getRegisteredOptions().end()) {
+      static_cast<llvm::cl::opt<bool>*>(option->second)->setValue(true);
+    }
   });
 }
 
