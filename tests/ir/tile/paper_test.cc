@@ -7,10 +7,8 @@
 
 namespace kiln::tile {
 
-// The name that GoogleTest looks for.
-void PrintTo(const PaperCase& paper, std::ostream* out) {
-  *out << paper.name;
-}  // NOLINT(readability-identifier-naming)
+// NOLINTNEXTLINE(readability-identifier-naming): the name that GoogleTest looks for
+void PrintTo(const PaperCase& paper, std::ostream* out) { *out << paper.name; }
 
 namespace {
 
