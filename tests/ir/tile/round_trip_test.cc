@@ -2,6 +2,7 @@
 // and comes back equal from its print.
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,22 @@ TEST_P(RoundTrip, PrintsTheNormalFormAndReadsItBack) {
     printed_again += print(again[i]);
   }
   EXPECT_EQ(printed_again, printed);
+}
+
+// The indented kernels of docs/tile-ir.md are programs of the language.
+TEST(Documentation, ExamplesParse) {
+  std::istringstream page(testing::read_file(fs::path(KILN_SOURCE_DIR) / "docs/tile-ir.md"));
+  std::string line, program;
+  int kernels = 0;
+  while (std::getline(page, line)) {
+    if (!program.empty() || line.starts_with("    kernel @")) program += line + "\n";
+    if (line != "    }" || program.empty()) continue;
+    EXPECT_EQ(parse_kernels(program, "tile-ir.md").size(), 1u);
+    program.clear();
+    ++kernels;
+  }
+  EXPECT_GE(kernels, 1);
+  EXPECT_EQ(program, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, RoundTrip, ::testing::ValuesIn(programs()),
