@@ -82,7 +82,12 @@ class Cutter {
     return result;
   }
 
+  // What follows from the model and the Symbols needs no input: it comes with the nodes that read it.
   void fill_input(ValueId id) {
+    const Value& read = graph_.value(id);
+    if (!values_.contains(id) && (read.elements || (read.constant && keeps_content(*read.constant)))) {
+      values_[id] = to_.add_value({});
+    }
     const ValueId to = mapped(id);
     if (to_.value(to).producer || to_.value(to).shape) return;
     const Value& from = graph_.value(id);

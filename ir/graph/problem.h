@@ -11,7 +11,7 @@
 namespace kiln::graph {
 
 // Nodes of one Graph that are compiled together. `inputs` and `outputs` are the Values that cross the
-// border; constants read by the nodes are inputs too.
+// border as memory: weights are inputs, one-element constants and known elements need not be.
 struct Region {
   std::vector<NodeId> nodes;  // topological order
   NodeId root;                // the node whose Template builds the Program

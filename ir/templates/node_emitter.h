@@ -1,0 +1,44 @@
+// Turns Elementwise nodes of a Problem into tile expressions. Every Template's prologue and epilogue goes
+// through here, so that an operator means the same in all of them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "ir/graph/graph.h"
+#include "ir/tile/builder.h"
+
+namespace kiln::templates {
+
+// Why no tile expression exists for an Elementwise node (dtype or operator); nothing if one does.
+std::optional<std::string> why_not_emittable(const graph::Graph& graph, const graph::Node& node);
+
+// The dtype a graph Value is computed in inside a Kernel: f16 and bf16 compute in f32 and are rounded after
+// every node, all others in their own.
+DType compute_dtype(DType dtype);
+
+class NodeEmitter {
+ public:
+  NodeEmitter(tile::KernelBuilder& builder, const graph::Graph& graph) : builder_(builder), graph_(graph) {}
+
+  // Says what a Value of the Problem is, in its storage dtype (a load) or its compute dtype.
+  void define(graph::ValueId id, tile::Expr expr);
+  bool is_defined(graph::ValueId id) const { return defined_.count(id) != 0; }
+  // In compute dtype. One-element constants are literals; anything else must be defined.
+  tile::Expr value(graph::ValueId id);
+  // In the dtype of the graph Value, as it is stored.
+  tile::Expr stored(graph::ValueId id);
+
+  // Defines the node's first output from its inputs. The node is emittable.
+  void emit(const graph::Node& node);
+
+ private:
+  tile::Expr result_of(const graph::Node& node);
+
+  tile::KernelBuilder& builder_;
+  const graph::Graph& graph_;
+  std::map<graph::ValueId, tile::Expr> defined_;
+};
+
+}  // namespace kiln::templates

@@ -1,0 +1,264 @@
+// pool: max and average over a sliding window, with an elementwise epilogue. Vectors run along channels where
+// they lie innermost, else along the last spatial axis of the output.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ir/templates/epilogue.h"
+#include "ir/templates/template.h"
+#include "ir/templates/window_geometry.h"
+
+namespace kiln::templates {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::OpKind;
+using graph::Problem;
+using graph::Shape;
+using graph::ValueId;
+using tile::Expr;
+using tile::Exprs;
+using tile::Indices;
+
+constexpr std::int64_t kUnrolledTaps = 49;
+constexpr std::int64_t kMaxTaps = 4096;
+constexpr std::int64_t kElements = 512, kPixels = 8;
+
+std::optional<std::string> refuses(const Problem& problem, const Target&) {
+  const Graph& graph = problem.graph;
+  const Node& node = graph.node(problem.root);
+  if (node.op != OpKind::MaxPool && node.op != OpKind::AveragePool)
+    return "its root is no pool of this template";
+  const graph::Value& x = graph.value(node.inputs[0]);
+  if (!x.shape || x.shape->size() < 3 || x.shape->size() > 5) return "1 to 3 spatial axes are supported";
+  if (std::find(graph.inputs.begin(), graph.inputs.end(), node.inputs[0]) == graph.inputs.end())
+    return "its input is a literal";
+  const DType dtype = compute_dtype(x.dtype);
+  if (node.op == OpKind::AveragePool && dtype != DType::F32 && dtype != DType::F64)
+    return fmt::format("average of {}", name(x.dtype));
+  if (x.dtype == DType::I1 || bits(x.dtype) < 8) return fmt::format("maximum of {}", name(x.dtype));
+  if (window_geometry(graph, node).taps() > kMaxTaps) return "its window is too large";
+  return why_no_epilogue(problem);
+}
+
+// Axes of views and tiles: [n, spatial..., c], or [n, c, spatial...] where channels do not lie innermost.
+std::vector<std::size_t> axis_order(const Problem& problem) {
+  const graph::Value& x = problem.graph.value(problem.graph.node(problem.root).inputs[0]);
+  std::vector<std::size_t> order{0};
+  const bool channels_last = x.layout->strides[1] == Dim(1) && (*x.shape)[1] != Dim(1);
+  if (!channels_last) order.push_back(1);
+  for (std::size_t i = 2; i < x.shape->size(); ++i) order.push_back(i);
+  if (channels_last) order.push_back(1);
+  return order;
+}
+
+template <typename List>
+List reordered(const List& list, const std::vector<std::size_t>& order) {
+  List result;
+  for (const std::size_t i : order) result.push_back(list[i]);
+  return result;
+}
+
+std::vector<VariantChoice> variants(const Problem& problem, const Target&) {
+  const std::vector<std::size_t> order = axis_order(problem);
+  const Shape& shape = *problem.graph.value(problem.graph.node(problem.root).outputs[0]).shape;
+  const auto extent = [&](std::size_t from_end, std::int64_t limit) {
+    const Dim& dim = shape[order[order.size() - from_end]];
+    return dim.is_constant() ? std::clamp<std::int64_t>(dim.constant(), 1, limit) : limit;
+  };
+  return {{.name = "default",
+           .guard = std::nullopt,
+           .parameters = {{"inner", extent(1, kElements)}, {"outer", extent(2, kPixels)}}}};
+}
+
+double outside_value(const Node& node, DType dtype) {
+  if (node.op == OpKind::AveragePool) return 0;
+  if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
+  return is_signed_integer(dtype) ? -std::ldexp(1.0, bits(dtype) - 1) : 0;
+}
+
+class PoolKernel {
+ public:
+  PoolKernel(const Problem& problem, const Parameters& parameters)
+      : problem_(problem),
+        node_(problem.graph.node(problem.root)),
+        window_(window_geometry(problem.graph, node_)),
+        order_(axis_order(problem)),
+        program_(problem),
+        launch_(program_, "pool"),
+        k_(launch_.builder()) {
+    box_.assign(order_.size(), 1);
+    box_.back() = parameters.at("inner");
+    box_[box_.size() - 2] = parameters.at("outer");
+    first_spatial_ = static_cast<std::size_t>(std::find(order_.begin(), order_.end(), 2) - order_.begin());
+  }
+
+  Program build() {
+    const Graph& graph = problem_.graph;
+    const graph::Value& x = graph.value(node_.inputs[0]);
+    const auto number = static_cast<std::size_t>(
+        std::find(graph.inputs.begin(), graph.inputs.end(), node_.inputs[0]) - graph.inputs.begin());
+    const tile::View input = launch_.input("x", program_.input(number), reordered(*x.shape, order_),
+                                           reordered(x.layout->strides, order_));
+    patches_ =
+        window_view(launch_, input, static_cast<int>(first_spatial_), window_, outside_value(node_, x.dtype));
+    if (node_.op == OpKind::AveragePool) bind_count_parameters();
+
+    const Shape& shape = *graph.value(node_.outputs[0]).shape;
+    IterationSpace space{.extents = reordered(shape, order_), .strides = {}, .axes = {}};
+    for (const std::size_t i : epilogue_inputs(problem_)) {
+      space.strides.push_back(reordered(broadcast_strides(graph.value(graph.inputs[i]), shape), order_));
+    }
+    for (const ValueId id : graph.outputs)
+      space.strides.push_back(reordered(broadcast_strides(graph.value(id), shape), order_));
+    Epilogue epilogue(program_, launch_, problem_, space, 0);
+    k_.grid([&] {
+      Indices grid;
+      for (std::size_t axis = 0; axis < box_.size(); ++axis) {
+        const Expr extent = epilogue.output().dim(static_cast<int>(axis));
+        grid.emplace_back(box_[axis] == 1 ? extent : ceildiv(extent, box_[axis]));
+      }
+      return grid;
+    });
+    for (std::size_t axis = 0; axis < box_.size(); ++axis) {
+      const Expr id = k_.program_id(static_cast<int>(axis));
+      at_.emplace_back(box_[axis] == 1 ? id : id * box_[axis]);
+    }
+    const DType dtype = compute_dtype(x.dtype);
+    Expr result = over_taps(k_.full(dtype, box_, outside_value(node_, dtype)), [&](Expr carried, Expr tap) {
+      return node_.op == OpKind::MaxPool ? max(carried, tap) : carried + tap;
+    });
+    if (node_.op == OpKind::AveragePool) result = result / tap_count(dtype);
+    epilogue.finish(result, at_, box_);
+    const std::int64_t elements = box_.back() * box_[box_.size() - 2];
+    launch_.cost(elements * (window_.taps() + epilogue_flops(problem_)),
+                 elements * (window_.taps() + epilogue_bytes(problem_)));
+    program_.add(launch_);
+    return program_.finish();
+  }
+
+ private:
+  // Folds every tap of the window into `carried`: unrolled, or in loops where there are many.
+  Expr over_taps(Expr carried, const std::function<Expr(Expr, Expr)>& fold) {
+    Indices offsets;
+    return over_axis(0, offsets, carried, fold);
+  }
+
+  Expr over_axis(std::size_t axis, Indices& offsets, Expr carried,
+                 const std::function<Expr(Expr, Expr)>& fold) {
+    if (axis == window_.rank()) return fold(carried, load_tap(offsets));
+    if (window_.taps() > kUnrolledTaps) {
+      return k_.loop(0, window_.kernel[axis], 1, {carried}, [&](Expr offset, const Exprs& inner) -> Exprs {
+        offsets.emplace_back(offset);
+        const Expr result = over_axis(axis + 1, offsets, inner[0], fold);
+        offsets.pop_back();
+        return {result};
+      })[0];
+    }
+    for (std::int64_t offset = 0; offset < window_.kernel[axis]; ++offset) {
+      offsets.emplace_back(offset);
+      carried = over_axis(axis + 1, offsets, carried, fold);
+      offsets.pop_back();
+    }
+    return carried;
+  }
+
+  // The window puts its axes after the last spatial axis of the output.
+  Expr load_tap(const Indices& offsets) {
+    const std::size_t last_spatial = first_spatial_ + window_.rank();
+    Indices at(at_.begin(), at_.begin() + static_cast<std::ptrdiff_t>(last_spatial));
+    std::vector<std::int64_t> extents(box_.begin(), box_.begin() + static_cast<std::ptrdiff_t>(last_spatial));
+    for (const tile::Index& offset : offsets) {
+      at.push_back(offset);
+      extents.push_back(1);
+    }
+    at.insert(at.end(), at_.begin() + static_cast<std::ptrdiff_t>(last_spatial), at_.end());
+    extents.insert(extents.end(), box_.begin() + static_cast<std::ptrdiff_t>(last_spatial), box_.end());
+    const Expr tap = k_.reshape(patches_.load(at, extents), box_);
+    const DType dtype = compute_dtype(tap.type().element);
+    return tap.type().element == dtype ? tap : k_.cast(tap, dtype);
+  }
+
+  // ---- how many taps an average is over
+
+  bool counts_all_taps() const {
+    const auto nothing_outside = [&](std::size_t i) {
+      const Dim reach = (window_.output[i] - Dim(1)) * Dim(window_.strides[i]) +
+                        Dim((window_.kernel[i] - 1) * window_.dilations[i] + 1) - window_.input[i] -
+                        window_.low[i];
+      const Dim room = include_pad() ? window_.high[i] : Dim(0);
+      return (include_pad() || window_.low[i] == Dim(0)) && (room - reach).is_at_least(0);
+    };
+    for (std::size_t i = 0; i < window_.rank(); ++i) {
+      if (!nothing_outside(i)) return false;
+    }
+    return true;
+  }
+
+  bool include_pad() const { return integer(node_, "count_include_pad") != 0; }
+
+  void bind_count_parameters() {
+    if (counts_all_taps()) return;
+    for (std::size_t i = 0; i < window_.rank(); ++i) {
+      const Dim low = include_pad() ? Dim(0) - window_.low[i] : Dim(0);
+      const Dim high = include_pad() ? window_.input[i] + window_.high[i] : window_.input[i];
+      count_low_.push_back(launch_.scalar(fmt::format("count_low{}", i), low));
+      count_high_.push_back(launch_.scalar(fmt::format("count_high{}", i), high));
+      first_tap_.push_back(launch_.scalar(fmt::format("first_tap{}", i), Dim(0) - window_.low[i]));
+    }
+  }
+
+  Expr tap_count(DType dtype) {
+    if (count_low_.empty()) return k_.constant(dtype, static_cast<double>(window_.taps()));
+    Expr product;
+    for (std::size_t i = 0; i < window_.rank(); ++i) {
+      const std::size_t axis = first_spatial_ + i;
+      std::vector<std::int64_t> extents(box_.size(), 1);
+      extents[axis] = box_[axis];
+      const Expr pixel = k_.iota(DType::I64, extents, static_cast<int>(axis)) + at_[axis].expr;
+      const Expr start = pixel * window_.strides[i] + first_tap_[i];
+      Expr count = k_.zeros(DType::I64, extents);
+      for (std::int64_t offset = 0; offset < window_.kernel[i]; ++offset) {
+        const Expr position = start + offset * window_.dilations[i];
+        count = count +
+                select((position >= count_low_[i]) & (position < count_high_[i]), k_.index(1), k_.index(0));
+      }
+      product = product ? product * count : count;
+    }
+    return k_.cast(product, dtype);
+  }
+
+  const Problem& problem_;
+  const Node& node_;
+  WindowGeometry window_;
+  std::vector<std::size_t> order_;
+  ProgramBuilder program_;
+  ProgramBuilder::Launch launch_;
+  tile::KernelBuilder& k_;
+  std::vector<std::int64_t> box_;
+  std::size_t first_spatial_ = 0;
+  tile::View patches_;
+  Indices at_;
+  Exprs count_low_, count_high_, first_tap_;
+};
+
+Program build(const Problem& problem, const Parameters& parameters, const Target&) {
+  return PoolKernel(problem, parameters).build();
+}
+
+}  // namespace
+
+extern const Template pool_template;
+const Template pool_template{.name = "pool",
+                             .version = 1,
+                             .refuses = refuses,
+                             .variants = variants,
+                             .build = build,
+                             .samples = nullptr};
+
+}  // namespace kiln::templates

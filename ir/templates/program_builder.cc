@@ -1,0 +1,72 @@
+#include "ir/templates/program_builder.h"
+
+namespace kiln::templates {
+
+using graph::Dim;
+
+ProgramBuilder::ProgramBuilder(const graph::Problem& problem) : problem_(problem) {
+  for (std::size_t i = 0; i < problem.graph.inputs.size(); ++i) {
+    program_.values.push_back({.kind = ProgramValue::Kind::Input,
+                               .index = static_cast<int>(i),
+                               .dtype = problem.graph.value(problem.graph.inputs[i]).dtype});
+  }
+  for (std::size_t i = 0; i < problem.graph.outputs.size(); ++i) {
+    program_.values.push_back({.kind = ProgramValue::Kind::Output,
+                               .index = static_cast<int>(i),
+                               .dtype = problem.graph.value(problem.graph.outputs[i]).dtype});
+  }
+}
+
+int ProgramBuilder::workspace(DType dtype, Dim elements) {
+  program_.values.push_back(
+      {.kind = ProgramValue::Kind::Workspace, .dtype = dtype, .elements = std::move(elements)});
+  return static_cast<int>(program_.values.size()) - 1;
+}
+
+int ProgramBuilder::prepared(DType dtype, Dim elements) {
+  program_.values.push_back(
+      {.kind = ProgramValue::Kind::Prepared, .dtype = dtype, .elements = std::move(elements)});
+  return static_cast<int>(program_.values.size()) - 1;
+}
+
+DType ProgramBuilder::dtype_of(int value) const {
+  return program_.values[static_cast<std::size_t>(value)].dtype;
+}
+
+KernelLaunch ProgramBuilder::finish(Launch& launch) {
+  return {.kernel = launch.builder_.finish(),
+          .schedule = launch.schedule_,
+          .arguments = std::move(launch.arguments_),
+          .flops_per_program = launch.flops_,
+          .bytes_per_program = launch.bytes_};
+}
+
+tile::View ProgramBuilder::Launch::input(std::string name, int value, std::span<const Dim> extents,
+                                         std::span<const Dim> strides, Dim offset) {
+  arguments_.emplace_back(ViewBinding{.value = value,
+                                      .offset = std::move(offset),
+                                      .extents = {extents.begin(), extents.end()},
+                                      .strides = {strides.begin(), strides.end()}});
+  return builder_.input(std::move(name), view_type(program_.dtype_of(value), extents, strides));
+}
+
+tile::View ProgramBuilder::Launch::output(std::string name, int value, std::span<const Dim> extents,
+                                          std::span<const Dim> strides, Dim offset) {
+  arguments_.emplace_back(ViewBinding{.value = value,
+                                      .offset = std::move(offset),
+                                      .extents = {extents.begin(), extents.end()},
+                                      .strides = {strides.begin(), strides.end()}});
+  return builder_.output(std::move(name), view_type(program_.dtype_of(value), extents, strides));
+}
+
+tile::Expr ProgramBuilder::Launch::scalar(std::string name, Dim value) {
+  arguments_.emplace_back(ScalarBinding{std::move(value)});
+  return builder_.scalar(std::move(name), DType::I64);
+}
+
+void ProgramBuilder::Launch::cost(Dim flops_per_program, Dim bytes_per_program) {
+  flops_ = std::move(flops_per_program);
+  bytes_ = std::move(bytes_per_program);
+}
+
+}  // namespace kiln::templates

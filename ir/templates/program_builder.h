@@ -1,0 +1,59 @@
+// Assembles a Program for a Problem: its Values and the bindings of Kernel parameters.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/templates/iteration_space.h"
+#include "ir/templates/program.h"
+#include "ir/tile/builder.h"
+
+namespace kiln::templates {
+
+class ProgramBuilder {
+ public:
+  // Values 0 .. inputs-1 are the Problem's inputs, then its outputs.
+  explicit ProgramBuilder(const graph::Problem& problem);
+
+  int input(std::size_t index) const { return static_cast<int>(index); }
+  int output(std::size_t index) const { return static_cast<int>(problem_.graph.inputs.size() + index); }
+  int workspace(DType dtype, graph::Dim elements);
+  int prepared(DType dtype, graph::Dim elements);
+
+  // A Kernel under construction and what its parameters are bound to.
+  class Launch {
+   public:
+    Launch(ProgramBuilder& program, std::string name) : program_(program), builder_(std::move(name)) {}
+    tile::KernelBuilder& builder() { return builder_; }
+    tile::View input(std::string name, int value, std::span<const graph::Dim> extents,
+                     std::span<const graph::Dim> strides, graph::Dim offset = 0);
+    tile::View output(std::string name, int value, std::span<const graph::Dim> extents,
+                      std::span<const graph::Dim> strides, graph::Dim offset = 0);
+    tile::Expr scalar(std::string name, graph::Dim value);
+    tile::Schedule& schedule() { return schedule_; }
+    void cost(graph::Dim flops_per_program, graph::Dim bytes_per_program);
+
+   private:
+    friend class ProgramBuilder;
+    ProgramBuilder& program_;
+    tile::KernelBuilder builder_;
+    tile::Schedule schedule_;
+    std::vector<std::variant<ViewBinding, ScalarBinding>> arguments_;
+    graph::Dim flops_ = 0, bytes_ = 0;
+  };
+
+  void add(Launch& launch) { program_.kernels.push_back(finish(launch)); }
+  void add_prepare(Launch& launch) { program_.prepare.push_back(finish(launch)); }
+  void prepare_key(std::string key) { program_.prepare_key = std::move(key); }
+  Program finish() { return std::move(program_); }
+
+ private:
+  DType dtype_of(int value) const;
+  KernelLaunch finish(Launch& launch);
+
+  const graph::Problem& problem_;
+  Program program_;
+};
+
+}  // namespace kiln::templates

@@ -1,0 +1,378 @@
+#include "ir/templates/row_program.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "ir/base/errors.h"
+#include "ir/graph/contract.h"
+#include "ir/templates/node_emitter.h"
+
+namespace kiln::templates {
+namespace {
+
+using graph::Dim;
+using graph::FusionClass;
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::OpKind;
+using graph::Problem;
+using graph::Shape;
+using graph::ValueId;
+using tile::Combiner;
+using tile::Expr;
+using tile::KernelBuilder;
+
+using Operands = std::span<const Expr>;
+
+bool is_simple_reduction(OpKind op) {
+  switch (op) {
+    case OpKind::ReduceSum:
+    case OpKind::ReduceMean:
+    case OpKind::ReduceMax:
+    case OpKind::ReduceMin:
+    case OpKind::ReduceProd:
+    case OpKind::ReduceL1:
+    case OpKind::ReduceL2:
+    case OpKind::ReduceLogSum:
+    case OpKind::ReduceLogSumExp:
+    case OpKind::ReduceSumSquare:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Axes that one Rows node reduces over, non-negative and ascending; nothing if they are not constant.
+std::optional<std::vector<int>> reduced_axes(const Graph& graph, const Node& node) {
+  const auto rank = static_cast<std::int64_t>(graph.value(node.inputs[0]).shape->size());
+  std::vector<std::int64_t> axes;
+  if (is_simple_reduction(node.op)) {
+    if (node.inputs.size() > 1 && node.inputs[1]) {
+      const auto& constant = graph.value(node.inputs[1]).constant;
+      if (!constant) return std::nullopt;
+      axes = constant->to_integers();
+    }
+    if (axes.empty()) {
+      if (integer(node, "noop_with_empty_axes") != 0) return std::nullopt;
+      axes.resize(static_cast<std::size_t>(rank));
+      std::iota(axes.begin(), axes.end(), 0);
+    }
+  } else if (node.op == OpKind::Softmax || node.op == OpKind::LogSoftmax) {
+    axes = {integer(node, "axis")};
+  } else if (node.op == OpKind::LayerNormalization || node.op == OpKind::RMSNormalization) {
+    std::int64_t axis = integer(node, "axis");
+    for (axis = axis < 0 ? axis + rank : axis; axis < rank; ++axis) axes.push_back(axis);
+  } else if (node.op == OpKind::InstanceNormalization) {
+    for (std::int64_t axis = 2; axis < rank; ++axis) axes.push_back(axis);
+  } else {
+    return std::nullopt;
+  }
+  std::vector<int> result;
+  for (const std::int64_t axis : axes) result.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+// Functions that cost more than loading their result again.
+bool is_costly(OpKind op) {
+  switch (op) {
+    case OpKind::Exp:
+    case OpKind::Log:
+    case OpKind::Erf:
+    case OpKind::Tanh:
+    case OpKind::Sigmoid:
+    case OpKind::Gelu:
+    case OpKind::Softplus:
+    case OpKind::Mish:
+    case OpKind::Swish:
+    case OpKind::Sin:
+    case OpKind::Cos:
+    case OpKind::Div:
+    case OpKind::Pow:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class RowProgramBuilder {
+ public:
+  RowProgramBuilder(const Problem& problem, const RowSpace& space, const std::vector<bool>& input_is_full,
+                    std::function<Expr(KernelBuilder&, DType)> count)
+      : graph_(problem.graph), space_(space), count_(std::move(count)) {
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      RowValue value{.kind = RowValue::Kind::Input,
+                     .full = input_is_full[i],
+                     .dtype = compute_dtype(graph_.value(graph_.inputs[i]).dtype),
+                     .input = static_cast<int>(i)};
+      ids_[graph_.inputs[i]] = add(std::move(value));
+    }
+    for (const NodeId id : graph_.topological_order()) add_node(graph_.node(id));
+    int last_reduction = -1;
+    for (const RowValue& value : program_.values) {
+      if (value.kind == RowValue::Kind::Reduce) last_reduction = std::max(last_reduction, value.stage);
+    }
+    for (const ValueId id : graph_.outputs) {
+      program_.outputs.push_back(ids_.at(id));
+      const RowValue& value = program_.values[static_cast<std::size_t>(ids_.at(id))];
+      if (value.full) last_reduction = std::max(last_reduction, value.stage);
+    }
+    program_.stages = last_reduction + 1;
+  }
+
+  RowProgram finish() { return std::move(program_); }
+
+ private:
+  const RowValue& at(RowValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+
+  RowValueId add(RowValue value) {
+    program_.values.push_back(std::move(value));
+    return static_cast<RowValueId>(program_.values.size()) - 1;
+  }
+
+  // A row value made in pass s can be used in pass s + 1.
+  int stage_of(std::span<const RowValueId> operands) const {
+    int stage = 0;
+    for (const RowValueId id : operands) {
+      const RowValue& value = at(id);
+      stage = std::max(stage, value.kind == RowValue::Kind::Reduce ? value.stage + 1 : value.stage);
+    }
+    return stage;
+  }
+
+  RowValueId compute(std::vector<RowValueId> operands, std::function<Expr(KernelBuilder&, Operands)> function,
+                     bool costly = false, std::optional<DType> dtype = std::nullopt) {
+    RowValue value{.kind = RowValue::Kind::Compute,
+                   .dtype = dtype ? *dtype : at(operands[0]).dtype,
+                   .stage = stage_of(operands),
+                   .costly = costly};
+    for (const RowValueId id : operands) {
+      value.full |= at(id).full;
+      value.costly |= at(id).full && at(id).costly;
+    }
+    value.operands = std::move(operands);
+    value.compute = std::move(function);
+    return add(std::move(value));
+  }
+
+  RowValueId reduce(Combiner combiner, RowValueId operand) {
+    const std::vector<RowValueId> operands{operand};
+    return add({.kind = RowValue::Kind::Reduce,
+                .dtype = at(operand).dtype,
+                .stage = stage_of(operands),
+                .operands = operands,
+                .combiner = combiner});
+  }
+
+  RowValueId mean(RowValueId operand) {
+    const RowValueId sum = reduce(Combiner::Sum, operand);
+    return compute({sum}, [count = count_](KernelBuilder& k, Operands x) {
+      return x[0] / count(k, x[0].type().element);
+    });
+  }
+
+  RowValueId square(RowValueId operand) {
+    return compute({operand}, [](KernelBuilder&, Operands x) { return x[0] * x[0]; });
+  }
+
+  // A Value in compute dtype, as NodeEmitter defines it.
+  RowValueId operand(const Node& node, std::size_t i) {
+    const ValueId id = node.inputs[i];
+    const auto found = ids_.find(id);
+    if (found != ids_.end()) return found->second;
+    const Graph& graph = graph_;
+    const RowValueId literal = compute(
+        {}, [&graph, id](KernelBuilder& k, Operands) { return NodeEmitter(k, graph).value(id); }, false,
+        compute_dtype(graph_.value(id).dtype));
+    ids_[id] = literal;
+    return literal;
+  }
+
+  // Results are rounded to their storage dtype, as after every node.
+  void define(ValueId id, RowValueId value) {
+    const DType dtype = graph_.value(id).dtype;
+    if (compute_dtype(dtype) != dtype) {
+      value = compute({value}, [dtype](KernelBuilder& k, Operands x) {
+        return k.cast(k.cast(x[0], dtype), compute_dtype(dtype));
+      });
+    }
+    ids_[id] = value;
+  }
+
+  void add_node(const Node& node) {
+    if (contract(node.op).fusion == FusionClass::Elementwise) {
+      add_elementwise(node);
+    } else if (is_simple_reduction(node.op)) {
+      define(node.outputs[0], reduction(node.op, operand(node, 0)));
+    } else if (node.op == OpKind::Softmax || node.op == OpKind::LogSoftmax) {
+      add_softmax(node);
+    } else {
+      add_norm(node);
+    }
+  }
+
+  void add_elementwise(const Node& node) {
+    std::vector<RowValueId> operands;
+    std::vector<ValueId> ids;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i]) continue;
+      operands.push_back(operand(node, i));
+      ids.push_back(node.inputs[i]);
+    }
+    const Graph& graph = graph_;
+    ids_[node.outputs[0]] = compute(
+        std::move(operands),
+        [&graph, &node, ids](KernelBuilder& k, Operands x) {
+          NodeEmitter emitter(k, graph);
+          for (std::size_t i = 0; i < ids.size(); ++i) emitter.define(ids[i], x[i]);
+          emitter.emit(node);
+          return emitter.value(node.outputs[0]);
+        },
+        is_costly(node.op), compute_dtype(graph_.value(node.outputs[0]).dtype));
+  }
+
+  RowValueId reduction(OpKind op, RowValueId x) {
+    switch (op) {
+      case OpKind::ReduceMean:
+        return mean(x);
+      case OpKind::ReduceMax:
+        return reduce(Combiner::Max, x);
+      case OpKind::ReduceMin:
+        return reduce(Combiner::Min, x);
+      case OpKind::ReduceProd:
+        return reduce(Combiner::Prod, x);
+      case OpKind::ReduceL1:
+        return reduce(Combiner::Sum, compute({x}, [](KernelBuilder&, Operands v) { return abs(v[0]); }));
+      case OpKind::ReduceSumSquare:
+        return reduce(Combiner::Sum, square(x));
+      case OpKind::ReduceL2:
+        return compute({reduce(Combiner::Sum, square(x))},
+                       [](KernelBuilder&, Operands v) { return sqrt(v[0]); });
+      case OpKind::ReduceLogSum:
+        return compute({reduce(Combiner::Sum, x)}, [](KernelBuilder&, Operands v) { return log(v[0]); });
+      case OpKind::ReduceLogSumExp: {
+        const auto [largest, exponential, sum] = softmax_parts(x);
+        return compute({largest, sum}, [](KernelBuilder&, Operands v) { return v[0] + log(v[1]); });
+      }
+      default:
+        return reduce(Combiner::Sum, x);
+    }
+  }
+
+  struct SoftmaxParts {
+    RowValueId largest, exponential, sum;
+  };
+
+  SoftmaxParts softmax_parts(RowValueId x) {
+    const RowValueId largest = reduce(Combiner::Max, x);
+    const RowValueId exponential =
+        compute({x, largest}, [](KernelBuilder&, Operands v) { return exp(v[0] - v[1]); }, true);
+    return {largest, exponential, reduce(Combiner::Sum, exponential)};
+  }
+
+  void add_softmax(const Node& node) {
+    const RowValueId x = operand(node, 0);
+    const SoftmaxParts parts = softmax_parts(x);
+    if (node.op == OpKind::Softmax) {
+      define(node.outputs[0],
+             compute({parts.exponential, parts.sum}, [](KernelBuilder&, Operands v) { return v[0] / v[1]; }));
+    } else {
+      const RowValueId log_sum = compute({parts.sum}, [](KernelBuilder&, Operands v) { return log(v[0]); });
+      define(node.outputs[0], compute({x, parts.largest, log_sum},
+                                      [](KernelBuilder&, Operands v) { return (v[0] - v[1]) - v[2]; }));
+    }
+  }
+
+  void add_norm(const Node& node) {
+    const RowValueId x = operand(node, 0);
+    const double epsilon = number(node, "epsilon");
+    RowValueId centred = x, average = -1;
+    if (node.op != OpKind::RMSNormalization) {
+      average = mean(x);
+      centred = compute({x, average}, [](KernelBuilder&, Operands v) { return v[0] - v[1]; });
+    }
+    const RowValueId inverse = compute({mean(square(centred))}, [epsilon](KernelBuilder&, Operands v) {
+      return 1.0 / sqrt(v[0] + epsilon);
+    });
+    RowValueId y = compute({centred, inverse}, [](KernelBuilder&, Operands v) { return v[0] * v[1]; });
+    y = compute({y, operand(node, 1)}, [](KernelBuilder&, Operands v) { return v[0] * v[1]; });
+    if (node.inputs.size() > 2 && node.inputs[2]) {
+      y = compute({y, operand(node, 2)}, [](KernelBuilder&, Operands v) { return v[0] + v[1]; });
+    }
+    define(node.outputs[0], y);
+    if (node.outputs.size() > 1 && node.outputs[1]) define(node.outputs[1], average);
+    if (node.outputs.size() > 2 && node.outputs[2]) define(node.outputs[2], inverse);
+  }
+
+  const Graph& graph_;
+  const RowSpace& space_;
+  std::function<Expr(KernelBuilder&, DType)> count_;
+  std::map<ValueId, RowValueId> ids_;
+  RowProgram program_;
+};
+
+}  // namespace
+
+std::optional<RowSpace> row_space(const Problem& problem) {
+  const Node& root = problem.graph.node(problem.root);
+  if (contract(root.op).fusion != FusionClass::Rows || !problem.graph.value(root.inputs[0]).shape)
+    return std::nullopt;
+  auto axes = reduced_axes(problem.graph, root);
+  if (!axes || axes->empty()) return std::nullopt;
+  return RowSpace{*problem.graph.value(root.inputs[0]).shape, std::move(*axes)};
+}
+
+std::optional<RowAlignment> alignment(const Shape& shape, const RowSpace& space) {
+  Shape kept, dropped;
+  for (std::size_t i = 0; i < space.extents.size(); ++i) {
+    const bool is_reduced =
+        std::binary_search(space.reduced.begin(), space.reduced.end(), static_cast<int>(i));
+    kept.push_back(is_reduced ? Dim(1) : space.extents[i]);
+    if (!is_reduced) dropped.push_back(space.extents[i]);
+  }
+  if (shape == space.extents) return RowAlignment::Full;
+  if (shape == kept) return RowAlignment::Kept;
+  if (shape == dropped) return RowAlignment::Dropped;
+  return std::nullopt;
+}
+
+std::optional<std::string> why_no_row_program(const Problem& problem, const RowSpace& space) {
+  const Graph& graph = problem.graph;
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    const bool elementwise = contract(node.op).fusion == FusionClass::Elementwise;
+    if (elementwise) {
+      if (auto reason = why_not_emittable(graph, node)) return reason;
+    } else {
+      const auto axes = graph.value(node.inputs[0]).shape ? reduced_axes(graph, node) : std::nullopt;
+      if (!axes) return fmt::format("{} is no row operator of this template", name(node.op));
+      if (*axes != space.reduced || *graph.value(node.inputs[0]).shape != space.extents)
+        return "its rows differ";
+      const DType dtype = graph.value(node.inputs[0]).dtype;
+      const bool order = node.op == OpKind::ReduceMax || node.op == OpKind::ReduceMin;
+      const bool whole = node.op == OpKind::ReduceSum || node.op == OpKind::ReduceProd ||
+                         node.op == OpKind::ReduceSumSquare || order;
+      if (dtype == DType::I1 || (!is_float(dtype) && !whole))
+        return fmt::format("{} of {}", name(node.op), name(dtype));
+      if (is_float(dtype) && bits(dtype) < 16) return fmt::format("{} of {}", name(node.op), name(dtype));
+    }
+    for (const ValueId output : node.outputs) {
+      if (!output) continue;
+      if (!graph.value(output).shape) return "the rank is unknown before running";
+      if (!alignment(*graph.value(output).shape, space)) return "a value is neither the rows' nor one a row";
+    }
+  }
+  return std::nullopt;
+}
+
+RowProgram row_program(const Problem& problem, const RowSpace& space, const std::vector<bool>& input_is_full,
+                       const std::function<Expr(KernelBuilder&, DType)>& count) {
+  return RowProgramBuilder(problem, space, input_is_full, count).finish();
+}
+
+}  // namespace kiln::templates
