@@ -1,0 +1,241 @@
+#include "runtime/executor.h"
+
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ir/base/checked_math.h"
+#include "ir/base/errors.h"
+#include "kernels_ref/reference.h"
+#include "runtime/float_state.h"
+
+namespace kiln::runtime {
+namespace {
+
+using graph::NodeId;
+using graph::ValueId;
+
+// How long a run waits for memory that other runs hold, before it is refused.
+constexpr std::chrono::seconds kArenaWait{30};
+
+// Copies between strided and dense memory, elements of any fixed size.
+void copy_strided(const std::byte* from, std::span<const std::int64_t> from_strides, std::byte* to,
+                  std::span<const std::int64_t> to_strides, std::span<const std::int64_t> extents,
+                  std::int64_t bytes) {
+  if (extents.empty()) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  const bool innermost = extents.size() == 1;
+  if (innermost && from_strides[0] == 1 && to_strides[0] == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes * extents[0]));
+    return;
+  }
+  for (std::int64_t i = 0; i < extents[0]; ++i) {
+    copy_strided(from + i * from_strides[0] * bytes, from_strides.subspan(1), to + i * to_strides[0] * bytes,
+                 to_strides.subspan(1), extents.subspan(1), bytes);
+  }
+}
+
+std::vector<std::int64_t> row_major_strides(const Extents& extents) {
+  std::vector<std::int64_t> strides(extents.size(), 1);
+  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
+  return strides;
+}
+
+class Run {
+ public:
+  Run(const Model& model, const Plan& plan, const Parallelism& parallelism, ArenaPool& arenas,
+      std::span<const Tensor> inputs, std::span<Tensor> outputs)
+      : model_(model),
+        graph_(model.graph()),
+        plan_(plan),
+        parallelism_(parallelism),
+        arena_pool_(arenas),
+        inputs_(inputs),
+        outputs_(outputs),
+        parallel_([parallelism](std::int64_t count, std::int64_t grain, const reference::RangeBody& body) {
+          parallelism.pool->parallel_for(
+              count, {.grain = grain, .chunking = Chunking::Dynamic, .max_threads = parallelism.threads},
+              body);
+        }) {}
+
+  void execute() {
+    const FloatState float_state;
+    std::optional<ThreadPool::ActiveRun> active;
+    if (parallelism_.threads > 1) active.emplace(*parallelism_.pool);
+    run_segment(plan_.first);
+    if (plan_.first.next_region < model_.regions().size()) run_later_segments();
+    collect_outputs();
+  }
+
+ private:
+  void run_segment(const Segment& segment) {
+    arenas_.push_back(arena_pool_.lease(segment.arena_bytes, std::chrono::steady_clock::now() + kArenaWait));
+    for (const Step& step : segment.steps) {
+      std::visit([this](const auto& s) { run_step(s); }, step);
+    }
+  }
+
+  // Sizes that only now are known make these Plans good for this run alone.
+  void run_later_segments() {
+    bindings_ = plan_.bindings;
+    Placements placements = plan_.placements;
+    std::size_t region = plan_.first.next_region;
+    bind_made_sizes();
+    for (std::uint32_t number = 1; region < model_.regions().size(); ++number) {
+      check_guards(graph_, bindings_);
+      const Segment segment = make_segment(model_, region, number, bindings_, placements);
+      run_segment(segment);
+      bind_made_sizes();
+      region = segment.next_region;
+    }
+  }
+
+  void run_step(const LaunchStep& step) {
+    const BoundLaunch& launch = step.launch;
+    std::vector<std::uint64_t>& words = words_;
+    words.assign(launch.words.begin(), launch.words.end());
+    for (const BoundLaunch::Patch& patch : launch.patches) {
+      words[patch.word] = reinterpret_cast<std::uint64_t>(address(patch.buffer));
+    }
+    try {
+      run_launch(launch, words, parallelism_);
+    } catch (Error& error) {
+      add_place(error, model_.regions()[step.region].region.root);
+      throw;
+    }
+  }
+
+  void run_step(const ReferenceStep& step) {
+    const graph::Node& node = graph_.node(step.node);
+    std::vector<Tensor> held(step.inputs.size());
+    std::vector<const Tensor*> inputs;
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      if (!std::holds_alternative<std::monostate>(step.inputs[i])) held[i] = input_tensor(step.inputs[i]);
+      inputs.push_back(std::holds_alternative<std::monostate>(step.inputs[i]) ? nullptr : &held[i]);
+    }
+    reference::Call call{.node = node, .inputs = inputs, .outputs = {}, .parallel = &parallel_};
+    for (const auto& output : step.outputs) {
+      call.outputs.push_back(output && output->dense
+                                 ? Tensor::view(output->dtype, output->extents, address(output->buffer))
+                                 : Tensor());
+    }
+    try {
+      const reference::Kernel kernel = reference::find(node.op);
+      if (kernel == nullptr) throw_caller(ErrorCode::Unsupported, "operator has no kernel");
+      kernel(call);
+    } catch (Error& error) {
+      add_place(error, step.node);
+      throw;
+    }
+    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      if (node.outputs[i]) keep_output(node.outputs[i], step.outputs[i], std::move(call.outputs[i]));
+    }
+  }
+
+  void run_step(const BindStep& step) { made_sizes_.push_back(step.value); }
+
+  Tensor input_tensor(const ReferenceStep::Input& input) {
+    if (const auto* known = std::get_if<Tensor>(&input)) return *known;
+    if (const auto* made = std::get_if<ValueId>(&input)) return made_tensor(*made);
+    const TensorRef& ref = std::get<TensorRef>(input);
+    if (ref.dense) return Tensor::view(ref.dtype, ref.extents, address(ref.buffer));
+    Tensor tensor(ref.dtype, ref.extents);
+    if (tensor.elements() == 0) return tensor;
+    copy_strided(address(ref.buffer), ref.strides, tensor.mutable_data(), row_major_strides(ref.extents),
+                 ref.extents, bits(ref.dtype) / 8);
+    return tensor;
+  }
+
+  const Tensor& made_tensor(ValueId id) const {
+    const auto found = tensors_.find(id.index);
+    require(found != tensors_.end(), "value {} is read before it is made", graph_.value(id).name);
+    return found->second;
+  }
+
+  void keep_output(ValueId id, const std::optional<TensorRef>& ref, Tensor tensor) {
+    if (!ref) {
+      tensors_[id.index] = std::move(tensor);
+      return;
+    }
+    std::byte* memory = address(ref->buffer);
+    if (tensor.data() == memory && ref->dense) return;
+    if (tensor.dtype() != ref->dtype || tensor.extents() != ref->extents) {
+      throw_caller(ErrorCode::ShapeMismatch, "value {} has extents {}, the model says {}",
+                   graph_.value(id).name, to_string(tensor.extents()), to_string(ref->extents));
+    }
+    if (tensor.elements() == 0) return;
+    copy_strided(tensor.data(), row_major_strides(ref->extents), memory, ref->strides, ref->extents,
+                 bits(ref->dtype) / 8);
+  }
+
+  void bind_made_sizes() {
+    for (const ValueId id : made_sizes_) {
+      const Extents& extents = made_tensor(id).extents();
+      for (std::size_t s = 0; s < graph_.symbols.size(); ++s) {
+        const graph::SymbolSource& source = graph_.symbols[s].source;
+        if (source.kind != graph::SymbolSource::Kind::NodeResult || source.value != id) continue;
+        if (bindings_.size() <= s) bindings_.resize(s + 1, graph::kUnbound);
+        bindings_[s] = extents.at(static_cast<std::size_t>(source.index));
+      }
+    }
+    made_sizes_.clear();
+  }
+
+  // Outputs that no Step wrote in place: known from Symbols, or tensors made while running.
+  void collect_outputs() {
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const auto made = tensors_.find(graph_.outputs[i].index);
+      if (made != tensors_.end()) outputs_[i] = made->second;
+    }
+  }
+
+  std::byte* address(const BufferRef& buffer) {
+    const auto at = [&](const std::byte* start) { return const_cast<std::byte*>(start) + buffer.offset; };
+    switch (buffer.kind) {
+      case BufferRef::Kind::Fixed:
+        return at(buffer.fixed);
+      case BufferRef::Kind::Arena:
+        return at(arenas_[buffer.index].data());
+      case BufferRef::Kind::Input:
+        return at(inputs_[buffer.index].data());
+      case BufferRef::Kind::Output:
+        return at(outputs_[buffer.index].data());
+      case BufferRef::Kind::Tensor:
+        return at(made_tensor(ValueId{buffer.index}).data());
+    }
+    return nullptr;
+  }
+
+  void add_place(Error& error, NodeId id) const {
+    const graph::Node& node = graph_.node(id);
+    error.with("node", node.name).with("op", std::string(name(node.op)));
+  }
+
+  const Model& model_;
+  const graph::Graph& graph_;
+  const Plan& plan_;
+  Parallelism parallelism_;
+  ArenaPool& arena_pool_;
+  std::span<const Tensor> inputs_;
+  std::span<Tensor> outputs_;
+  reference::ParallelFor parallel_;
+  std::vector<ArenaPool::Lease> arenas_;
+  std::unordered_map<std::uint32_t, Tensor> tensors_;
+  std::vector<ValueId> made_sizes_;
+  graph::Bindings bindings_;
+  std::vector<std::uint64_t> words_;
+};
+
+}  // namespace
+
+void execute(const Model& model, const Plan& plan, const Parallelism& parallelism, ArenaPool& arenas,
+             std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  Run(model, plan, parallelism, arenas, inputs, outputs).execute();
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,71 @@
+#include <numeric>
+#include <vector>
+
+#include "runtime/operands.h"
+#include "runtime/passes/passes.h"
+
+namespace kiln::runtime {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::OpKind;
+using graph::ValueId;
+
+// Axes 2 .. rank-1 as a constant operand.
+std::optional<ValueId> spatial_axes(Graph& graph, ValueId input) {
+  const auto& shape = graph.value(input).shape;
+  if (!shape || shape->size() < 3) return std::nullopt;
+  std::vector<std::int64_t> axes(shape->size() - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  return graph.add_constant(Tensor::from_integers(axes));
+}
+
+// A reduction over all spatial axes is what the rows Template knows.
+std::optional<ValueId> global_pool_as_reduction(Graph& graph, const Node& node) {
+  const OpKind reduction = node.op == OpKind::GlobalAveragePool ? OpKind::ReduceMean : OpKind::ReduceMax;
+  const ValueId input = node.inputs[0];
+  const auto axes = spatial_axes(graph, input);
+  if (!axes) return std::nullopt;
+  return graph.add(reduction, {input, *axes}, {{"keepdims", std::int64_t{1}}});
+}
+
+// A variadic operator over one operand is that operand, over two a binary operator where one exists.
+std::optional<ValueId> variadic_sum(Graph& graph, const Node& node) {
+  if (node.inputs.size() == 1) return node.inputs[0];
+  ValueId sum = node.inputs[0];
+  const std::vector<ValueId> inputs = node.inputs;
+  for (std::size_t i = 1; i < inputs.size(); ++i) sum = graph.add(OpKind::Add, {sum, inputs[i]});
+  return sum;
+}
+
+std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
+  switch (node.op) {
+    case OpKind::GlobalAveragePool:
+    case OpKind::GlobalMaxPool:
+      return global_pool_as_reduction(graph, node);
+    case OpKind::Sum:
+      return variadic_sum(graph, node);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void canonicalise(Graph& graph) {
+  for (const NodeId id : graph.topological_order()) {
+    const Node node = graph.node(id);
+    const std::size_t first_new = graph.node_count();
+    const auto replacement = canonical_form(graph, node);
+    if (!replacement) continue;
+    for (std::size_t i = first_new; i < graph.node_count(); ++i) {
+      graph.node(NodeId{static_cast<std::uint32_t>(i)}).name = node.name;
+    }
+    graph.replace_uses(node.outputs[0], *replacement);
+    graph.remove_node(id);
+  }
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,28 @@
+#include "runtime/passes/passes.h"
+
+#include <array>
+
+namespace kiln::runtime {
+namespace {
+
+constexpr std::array kPasses = {
+    Pass{"fold_known_elements", fold_known_elements},
+    Pass{"fold_constants", fold_constants},
+    Pass{"canonicalise", canonicalise},
+    Pass{"remove_identities", remove_identities},
+    Pass{"fold_batch_normalization", fold_batch_normalization},
+    Pass{"merge_common_nodes", merge_common_nodes},
+    Pass{"remove_dead_nodes", remove_dead_nodes},
+};
+
+}  // namespace
+
+std::span<const Pass> graph_passes() { return kPasses; }
+
+void optimise(graph::Graph& graph) {
+  for (const Pass& pass : kPasses) pass.run(graph);
+  graph.compact();
+  assign_layouts(graph);
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,191 @@
+#include "runtime/session_core.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ir/base/errors.h"
+#include "runtime/executor.h"
+#include "runtime/operands.h"
+
+namespace kiln::runtime {
+namespace {
+
+constexpr std::size_t kMaxPlans = 256;
+
+using graph::Graph;
+using graph::SymbolSource;
+
+std::string expected_shape(const Graph& graph, const graph::Value& value) {
+  if (!value.shape) return "any rank";
+  if (value.shape->empty()) return "scalar";
+  std::string text;
+  for (const graph::Dim& dim : *value.shape) {
+    if (!text.empty()) text += "x";
+    text += dim.to_string([&](graph::SymbolId id) { return graph.symbol_name(id); });
+  }
+  return text;
+}
+
+}  // namespace
+
+SessionCore::SessionCore(Graph graph, ModelOptions options, const Parallelism& parallelism,
+                         std::int64_t memory_limit)
+    : model_(std::move(graph), std::move(options)),
+      parallelism_(parallelism),
+      arenas_(memory_limit),
+      plans_(kMaxPlans) {}
+
+void SessionCore::check_inputs(std::span<const Tensor> inputs) const {
+  const Graph& graph = model_.graph();
+  if (inputs.size() != graph.inputs.size()) {
+    throw_caller(ErrorCode::InvalidArgument, "got {} inputs, expected {}", inputs.size(),
+                 graph.inputs.size());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const graph::Value& value = graph.value(graph.inputs[i]);
+    if (inputs[i].dtype() != value.dtype) {
+      throw_caller(ErrorCode::TypeMismatch, "input {} has dtype {}, expected {}", value.name,
+                   name(inputs[i].dtype()), name(value.dtype));
+    }
+  }
+}
+
+graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<const Tensor> inputs) const {
+  const Graph& graph = model_.graph();
+  graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
+  std::vector<std::string> bound_by(graph.symbols.size());
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const graph::Value& value = graph.value(graph.inputs[i]);
+    if (!value.shape) continue;
+    if (value.shape->size() != extents[i].size()) {
+      throw_caller(ErrorCode::ShapeMismatch, "input {} has shape {}, expected {}", value.name,
+                   to_string(extents[i]), expected_shape(graph, value));
+    }
+    for (std::size_t axis = 0; axis < extents[i].size(); ++axis) {
+      const graph::Dim& dim = (*value.shape)[axis];
+      const std::int64_t extent = extents[i][axis];
+      const auto symbol = dim.as_symbol();
+      if (!symbol) {
+        if (dim.is_constant() && dim.constant() != extent) {
+          throw_caller(ErrorCode::ShapeMismatch, "input {} has shape {}, expected {}", value.name,
+                       to_string(extents[i]), expected_shape(graph, value));
+        }
+        continue;
+      }
+      std::int64_t& bound = bindings[symbol->index];
+      if (bound != graph::kUnbound && bound != extent) {
+        throw_caller(ErrorCode::ShapeMismatch, "dimension {} is {} by input {} and {} by input {}",
+                     graph.symbol_name(*symbol), bound, bound_by[symbol->index], extent, value.name);
+      }
+      bound = extent;
+      bound_by[symbol->index] = value.name;
+    }
+  }
+  for (std::size_t s = 0; s < graph.symbols.size(); ++s) {
+    const SymbolSource& source = graph.symbols[s].source;
+    if (source.kind != SymbolSource::Kind::InputElement) continue;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (graph.inputs[i] != source.value) continue;
+      const std::vector<std::int64_t> elements = inputs[i].to_integers();
+      if (source.index < static_cast<std::int64_t>(elements.size())) {
+        bindings[s] = elements[static_cast<std::size_t>(source.index)];
+      }
+    }
+  }
+  return bindings;
+}
+
+std::shared_ptr<const Plan> SessionCore::plan_for(graph::Bindings bindings) {
+  if (auto plan = plans_.find(bindings)) return plan;
+  model_.compile(parallelism_);
+  auto plan = std::make_shared<const Plan>(make_plan(model_, std::move(bindings)));
+  ++plans_made_;
+  plans_.insert(plan);
+  return plan;
+}
+
+std::shared_ptr<const Plan> SessionCore::plan(std::span<const Extents> input_extents) {
+  return plan_for(bind(input_extents, {}));
+}
+
+std::vector<std::optional<Extents>> SessionCore::output_extents(std::span<const Extents> inputs) {
+  const graph::Bindings bindings = bind(inputs, {});
+  std::vector<std::optional<Extents>> result;
+  for (const graph::ValueId id : model_.graph().outputs) {
+    std::optional<Extents> extents;
+    if (const auto& shape = model_.graph().value(id).shape) {
+      extents.emplace();
+      for (const graph::Dim& dim : *shape) {
+        const auto extent = dim.try_evaluate(bindings);
+        if (!extent) {
+          extents.reset();
+          break;
+        }
+        extents->push_back(*extent);
+      }
+    }
+    result.push_back(std::move(extents));
+  }
+  return result;
+}
+
+std::vector<Tensor> SessionCore::run(std::span<const Tensor> inputs) {
+  const Graph& graph = model_.graph();
+  check_inputs(inputs);
+  std::vector<Extents> extents;
+  for (const Tensor& input : inputs) extents.push_back(input.extents());
+  const graph::Bindings bindings = bind(extents, inputs);
+  const auto plan = plan_for(bindings);
+  std::vector<Tensor> outputs;
+  for (const graph::ValueId id : graph.outputs) {
+    const graph::Value& value = graph.value(id);
+    Tensor tensor;
+    if (is_known(value)) {
+      tensor = elements_tensor(value, bindings);
+    } else if (value.shape && value.dtype != DType::String) {
+      Extents sizes;
+      for (const graph::Dim& dim : *value.shape) {
+        const auto extent = dim.try_evaluate(bindings);
+        if (!extent) break;
+        sizes.push_back(*extent);
+      }
+      if (sizes.size() == value.shape->size()) tensor = Tensor(value.dtype, std::move(sizes));
+    }
+    outputs.push_back(std::move(tensor));
+  }
+  execute(model_, *plan, parallelism_, arenas_, inputs, outputs);
+  return outputs;
+}
+
+void SessionCore::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const Graph& graph = model_.graph();
+  check_inputs(inputs);
+  if (outputs.size() != graph.outputs.size()) {
+    throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(),
+                 graph.outputs.size());
+  }
+  std::vector<Extents> extents;
+  for (const Tensor& input : inputs) extents.push_back(input.extents());
+  const graph::Bindings bindings = bind(extents, inputs);
+  const auto plan = plan_for(bindings);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const graph::Value& value = graph.value(graph.outputs[i]);
+    Extents expected;
+    if (value.shape) {
+      for (const graph::Dim& dim : *value.shape) expected.push_back(dim.try_evaluate(bindings).value_or(-1));
+    }
+    if (!value.shape || outputs[i].dtype() != value.dtype || outputs[i].extents() != expected) {
+      throw_caller(ErrorCode::ShapeMismatch, "output {} is given as {} {}, expected {} {}", value.name,
+                   name(outputs[i].dtype()), to_string(outputs[i].extents()), name(value.dtype),
+                   to_string(expected));
+    }
+    if (is_known(value)) {
+      const Tensor known = elements_tensor(value, bindings);
+      std::copy_n(known.data(), known.byte_size(), outputs[i].mutable_data());
+    }
+  }
+  execute(model_, *plan, parallelism_, arenas_, inputs, outputs);
+}
+
+}  // namespace kiln::runtime

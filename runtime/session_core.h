@@ -1,0 +1,58 @@
+// What a Session does, over internal types; api/ wraps it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kiln/tensor.h>
+
+#include "runtime/arena_pool.h"
+#include "runtime/model.h"
+#include "runtime/plan.h"
+#include "runtime/plan_cache.h"
+#include "runtime/thread_pool.h"
+
+namespace kiln::runtime {
+
+// Immutable after construction but for caches; every member is thread safe.
+class SessionCore {
+ public:
+  SessionCore(graph::Graph graph, ModelOptions options, const Parallelism& parallelism,
+              std::int64_t memory_limit);
+
+  // `inputs` in model order. Throws Error (caller) naming the input, got and expected extents or dtype.
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  // The same into memory of the caller; entries must have the outputs' dtype and extents.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+
+  // Extents of each output; nothing where the size shows only while running.
+  std::vector<std::optional<Extents>> output_extents(std::span<const Extents> inputs);
+
+  const Model& model() const { return model_; }
+  // The compiled model and the Plan for inputs of these extents, for explain and statistics.
+  std::shared_ptr<const Plan> plan(std::span<const Extents> input_extents);
+  void build() { model_.build(); }
+  void compile() { model_.compile(parallelism_); }
+  std::shared_ptr<const Plan> newest_plan() const { return plans_.newest(); }
+  std::int64_t plans_made() const { return plans_made_; }
+
+ private:
+  graph::Bindings bind(std::span<const Extents> extents, std::span<const Tensor> inputs) const;
+  std::shared_ptr<const Plan> plan_for(graph::Bindings bindings);
+  void check_inputs(std::span<const Tensor> inputs) const;
+
+  Model model_;
+  Parallelism parallelism_;
+  ArenaPool arenas_;
+  PlanCache plans_;
+  std::atomic<std::int64_t> plans_made_ = 0;
+};
+
+}  // namespace kiln::runtime

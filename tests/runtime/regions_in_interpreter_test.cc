@@ -1,0 +1,179 @@
+// Small models through passes, layouts, regions and templates, run in the tile interpreter, against the same
+// graph on reference kernels. No code is generated: what fails here is above the jit.
+#include <gtest/gtest.h>
+
+#include "kernels_ref/reference.h"
+#include "runtime/model.h"
+#include "tests/ir/graph/graph_builder.h"
+#include "tests/support/interpreted_run.h"
+
+namespace kiln {
+namespace {
+
+using graph::Graph;
+using graph::OpKind;
+using graph::Shape;
+using graph::ValueId;
+using testing::difference;
+using testing::random_tensor;
+using testing::run_interpreted;
+
+using Maker = std::function<void(Graph&)>;
+
+ValueId random_weights(Graph& graph, Extents extents, std::uint64_t seed) {
+  return graph.add_constant(random_tensor(DType::F32, std::move(extents), seed));
+}
+
+// Runs at several values of the Symbol `n` (if the graph has one), on both targets and all variants.
+void check(const Maker& make, bool may_fall_back = false, std::vector<std::int64_t> sizes = {1, 3, 17}) {
+  Graph reference_graph;
+  make(reference_graph);
+  if (reference_graph.symbols.empty()) sizes = {0};
+  for (const Isa isa : {Isa::X86_64_V3, Isa::X86_64_V4}) {
+    Target target;
+    target.isa = isa;
+    Graph graph;
+    make(graph);
+    const runtime::Model model(std::move(graph),
+                               {.target = target, .kernels = nullptr, .strict = false, .log = {}});
+    for (const std::int64_t size : sizes) {
+      std::vector<Tensor> inputs;
+      for (std::size_t i = 0; i < reference_graph.inputs.size(); ++i) {
+        const graph::Value& value = reference_graph.value(reference_graph.inputs[i]);
+        Extents extents;
+        for (const graph::Dim& dim : *value.shape)
+          extents.push_back(dim.is_constant() ? dim.constant() : size);
+        inputs.push_back(random_tensor(value.dtype, extents, 100 + i));
+      }
+      const std::vector<Tensor> want = reference::evaluate(reference_graph, inputs);
+      for (std::size_t variant = 0; variant < 2; ++variant) {
+        const auto got = run_interpreted(model, inputs, target, variant);
+        if (!may_fall_back) EXPECT_TRUE(got.fallbacks.empty()) << got.fallbacks[0];
+        ASSERT_EQ(got.outputs.size(), want.size());
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          EXPECT_EQ(difference(got.outputs[i], want[i]), "")
+              << name(isa) << " n=" << size << " variant " << variant;
+        }
+      }
+    }
+  }
+}
+
+ValueId symbolic_input(Graph& graph, Shape rest, DType dtype = DType::F32) {
+  Shape shape{symbol(graph, "n")};
+  shape.insert(shape.end(), rest.begin(), rest.end());
+  return add_input(graph, dtype, shape, "x");
+}
+
+TEST(Regions, ElementwiseChainWithBroadcasts) {
+  check([](Graph& g) {
+    const ValueId x = symbolic_input(g, {5, 7});
+    ValueId y = g.add(OpKind::Relu, {g.add(OpKind::Add, {x, random_weights(g, {7}, 1)})});
+    y = g.add(OpKind::Mul, {y, random_weights(g, {5, 1}, 2)});
+    g.outputs = {g.add(OpKind::Sigmoid, {y})};
+  });
+}
+
+TEST(Regions, PerceptronWithSoftmax) {
+  check([](Graph& g) {
+    const ValueId x = symbolic_input(g, {20});
+    ValueId y = g.add(OpKind::Gemm, {x, random_weights(g, {33, 20}, 1), random_weights(g, {33}, 2)},
+                      {{"transB", graph::number(1)}});
+    y = g.add(OpKind::Relu, {y});
+    y = g.add(OpKind::Gemm, {y, random_weights(g, {33, 10}, 3)}, {{"alpha", 0.5}});
+    g.outputs = {g.add(OpKind::Softmax, {y})};
+  });
+}
+
+TEST(Regions, ConvolutionNetwork) {
+  check(
+      [](Graph& g) {
+        const ValueId x = symbolic_input(g, {3, 9, 9});
+        ValueId y = g.add(OpKind::Conv, {x, random_weights(g, {8, 3, 3, 3}, 1), random_weights(g, {8}, 2)},
+                          {{"pads", graph::list({1, 1, 1, 1})}});
+        y = g.add(OpKind::Relu, {y});
+        const ValueId pooled = g.add(
+            OpKind::MaxPool, {y}, {{"kernel_shape", graph::list({2, 2})}, {"strides", graph::list({2, 2})}});
+        ValueId z = g.add(OpKind::Conv, {pooled, random_weights(g, {8, 1, 3, 3}, 3)},
+                          {{"pads", graph::list({1, 1, 1, 1})}, {"group", graph::number(8)}});
+        z = g.add(OpKind::Add, {z, pooled});
+        z = g.add(OpKind::Conv, {z, random_weights(g, {5, 8, 1, 1}, 4)});
+        z = g.add(OpKind::GlobalAveragePool, {z});
+        g.outputs = {g.add(OpKind::Flatten, {z})};
+      },
+      false, {1, 2});
+}
+
+TEST(Regions, StridedGroupedAndAveraged) {
+  check(
+      [](Graph& g) {
+        const ValueId x = symbolic_input(g, {4, 8, 7});
+        ValueId y = g.add(OpKind::Conv, {x, random_weights(g, {6, 2, 3, 2}, 1)},
+                          {{"pads", graph::list({1, 0, 0, 1})},
+                           {"strides", graph::list({2, 1})},
+                           {"group", graph::number(2)}});
+        y = g.add(OpKind::AveragePool, {y},
+                  {{"kernel_shape", graph::list({3, 3})}, {"pads", graph::list({1, 1, 1, 1})}});
+        g.outputs = {y};
+      },
+      false, {1, 2});
+}
+
+TEST(Regions, AttentionHeads) {
+  check(
+      [](Graph& g) {
+        const graph::Dim n = symbol(g, "n");
+        const ValueId x = add_input(g, DType::F32, Shape{2, n, 8}, "x");
+        const auto heads = [&](std::uint64_t seed, std::vector<std::int64_t> permutation) {
+          const ValueId projected = g.add(OpKind::MatMul, {x, random_weights(g, {8, 8}, seed)});
+          const ValueId split = g.add(OpKind::Reshape, {projected, graph::integers(g, {2, -1, 2, 4})});
+          return g.add(OpKind::Transpose, {split}, {{"perm", graph::list(std::move(permutation))}});
+        };
+        const ValueId scores = g.add(OpKind::MatMul, {heads(1, {0, 2, 1, 3}), heads(2, {0, 2, 3, 1})});
+        const ValueId scaled = g.add(OpKind::Div, {scores, g.add_constant(random_tensor(DType::F32, {}, 9))});
+        const ValueId mixed =
+            g.add(OpKind::MatMul, {g.add(OpKind::Softmax, {scaled}), heads(3, {0, 2, 1, 3})});
+        const ValueId merged = g.add(OpKind::Transpose, {mixed}, {{"perm", graph::list({0, 2, 1, 3})}});
+        g.outputs = {g.add(OpKind::Reshape, {merged, graph::integers(g, {2, -1, 8})})};
+      },
+      false, {1, 5});
+}
+
+TEST(Regions, NormsFusedAndDecomposed) {
+  check([](Graph& g) {
+    const ValueId x = symbolic_input(g, {12});
+    const ValueId y =
+        g.add(OpKind::LayerNormalization, {x, random_weights(g, {12}, 1), random_weights(g, {12}, 2)});
+    const ValueId axes = graph::integers(g, {-1});
+    const ValueId centred = g.add(OpKind::Sub, {y, g.add(OpKind::ReduceMean, {y, axes})});
+    const ValueId variance = g.add(OpKind::ReduceMean, {g.add(OpKind::Mul, {centred, centred}), axes});
+    g.outputs = {g.add(OpKind::Div, {centred, g.add(OpKind::Sqrt, {variance})}), y};
+  });
+}
+
+TEST(Regions, ReductionsOverDynamicRows) {
+  check(
+      [](Graph& g) {
+        const graph::Dim n = symbol(g, "n");
+        const ValueId x = add_input(g, DType::F32, Shape{3, n}, "x");
+        g.outputs = {
+            g.add(OpKind::Softmax, {x}), g.add(OpKind::ReduceMax, {x, graph::integers(g, {0})}),
+            g.add(OpKind::ReduceLogSumExp, {x, graph::integers(g, {1})}, {{"keepdims", graph::number(0)}})};
+      },
+      false, {1, 17, 700});
+}
+
+TEST(Regions, ConcatIsWrittenInPlaceAndSplitIsAView) {
+  check([](Graph& g) {
+    const ValueId x = symbolic_input(g, {6, 4});
+    const ValueId a = g.add(OpKind::Relu, {x}), b = g.add(OpKind::Exp, {x});
+    const ValueId all = g.add(OpKind::Concat, {a, b, x, a}, {{"axis", graph::number(1)}});
+    const ValueId part = g.add(OpKind::Slice, {all, graph::integers(g, {3}), graph::integers(g, {20}),
+                                               graph::integers(g, {1}), graph::integers(g, {2})});
+    g.outputs = {g.add(OpKind::Tanh, {part}), all,
+                 g.add(OpKind::Transpose, {all}, {{"perm", graph::list({2, 0, 1})}})};
+  });
+}
+
+}  // namespace
+}  // namespace kiln
