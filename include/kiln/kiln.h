@@ -1,14 +1,11 @@
 // Kiln: loads an ONNX model with dynamic dimensions and runs it on kernels generated for this machine.
 //
 //   kiln::Session session = kiln::Session::load("model.onnx");
-//   std::vector<kiln::Tensor> outputs = session.run({{"x", kiln::Tensor::view(kiln::DType::F32, {8, 784}, data)}});
+//   std::vector<kiln::Tensor> outputs = session.run({{"x", kiln::Tensor::view(kiln::DType::F32, {8, 784},
+//   data)}});
 //
 // Errors are kiln::Error exceptions. This header needs nothing but the standard library.
 #pragma once
-
-#include <kiln/dtype.h>
-#include <kiln/error.h>
-#include <kiln/tensor.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +18,16 @@
 #include <utility>
 #include <vector>
 
+#include <kiln/dtype.h>
+#include <kiln/error.h>
+#include <kiln/tensor.h>
+
 namespace kiln {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
 
 // An extent of a model's input or output: a number, or the name of a symbol bound by each run.
 struct DimInfo {
@@ -36,9 +42,9 @@ struct ValueInfo {
 };
 
 enum class KernelChoice : std::uint8_t {
-  Generated,   // compiled kernels, reference kernels where none can be made
-  Reference,   // reference kernels alone
-  Reference64, // reference kernels with every f32 computed in f64: the truth that tests compare with
+  Generated,    // compiled kernels, reference kernels where none can be made
+  Reference,    // reference kernels alone
+  Reference64,  // reference kernels with every f32 computed in f64: the truth that tests compare with
 };
 
 struct Options {
@@ -49,6 +55,10 @@ struct Options {
   int threads = 0;
   // The kernel cache file. Empty: kernels.sqlite in $XDG_CACHE_HOME/kiln or ~/.cache/kiln. "off": none.
   std::string cache;
+  // Treat every dimension of every input as unknown before running, whatever the model declares.
+  bool ignore_declared_dims = false;
+  // Inputs that are constants of this Session, by name; run() does not take them.
+  std::vector<NamedTensor> constant_inputs;
   // A replacement by a reference kernel is an error, not a fallback.
   bool strict = false;
   // Most bytes of arena memory over all concurrent runs; a run that needs more is refused. 0: no cap.
@@ -63,16 +73,11 @@ struct SessionStats {
   std::int64_t kernels_from_cache = 0;
   double compile_ms_total = 0;
   double compile_ms_median = 0;
-  std::int64_t fallback_nodes = 0;     // nodes of the newest Plan that run on reference kernels
+  std::int64_t fallback_nodes = 0;  // nodes of the newest Plan that run on reference kernels
   std::int64_t plans_made = 0;
-  std::int64_t planned_bytes = 0;      // predicted peak of the newest Plan: arena and prepared constants
+  std::int64_t planned_bytes = 0;  // predicted peak of the newest Plan: arena and prepared constants
   // Why nodes fell back: (node and op, reason).
   std::vector<std::pair<std::string, std::string>> fallbacks;
-};
-
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
 };
 
 // A loaded model. Immutable after load; run() may be called from many threads at once.
@@ -80,7 +85,8 @@ class Session {
  public:
   static Session load(const std::string& path, const Options& options = {});
   // `bytes` are read during the call only. External data is looked up in `folder`.
-  static Session load_bytes(std::span<const std::byte> bytes, const std::string& folder, const Options& options = {});
+  static Session load_bytes(std::span<const std::byte> bytes, const std::string& folder,
+                            const Options& options = {});
 
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -102,9 +108,11 @@ class Session {
       std::span<const std::vector<std::int64_t>> input_extents) const;
 
   SessionStats stats() const;
+  // Threads that a run may use.
+  int threads() const;
 
-  // What `kiln explain` prints. Stages: graph, regions, plan, tile, llvm, asm. `filter` keeps items whose name
-  // contains it. `plan` needs the extents of every input.
+  // What `kiln explain` prints. Stages: graph, regions, plan, tile, llvm, asm. `filter` keeps items whose
+  // name contains it. `plan` needs the extents of every input.
   std::string explain(std::string_view stage, std::string_view filter,
                       std::span<const std::vector<std::int64_t>> input_extents) const;
 

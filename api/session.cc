@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <kiln/kiln.h>
+
+#include "api/explain.h"
+#include "api/options.h"
+#include "api/session_implementation.h"
+#include "frontend/onnx/loader.h"
+#include "ir/base/errors.h"
+#include "jit/cache/store.h"
+#include "kernels_ref/reference.h"
+#include "runtime/thread_pool.h"
+
+namespace kiln {
+namespace {
+
+frontend::LoadOptions load_options(const Options& options) {
+  frontend::LoadOptions load;
+  load.hide_dims = options.ignore_declared_dims;
+  for (const NamedTensor& constant : options.constant_inputs)
+    load.constant_inputs[constant.name] = constant.tensor;
+  return load;
+}
+
+ValueInfo describe(const graph::Graph& graph, graph::ValueId id) {
+  const graph::Value& value = graph.value(id);
+  ValueInfo info{.name = value.name, .dtype = value.dtype, .shape = std::nullopt};
+  if (!value.shape) return info;
+  info.shape.emplace();
+  for (const graph::Dim& dim : *value.shape) {
+    if (dim.is_constant()) {
+      info.shape->push_back({.extent = dim.constant(), .symbol = {}});
+    } else {
+      info.shape->push_back(
+          {.extent = -1, .symbol = dim.to_string([&](graph::SymbolId s) { return graph.symbol_name(s); })});
+    }
+  }
+  return info;
+}
+
+std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph, const Options& options) {
+  auto implementation = std::make_unique<Session::Implementation>();
+  for (const graph::ValueId id : graph.inputs) implementation->inputs.push_back(describe(graph, id));
+  for (const graph::ValueId id : graph.outputs) implementation->outputs.push_back(describe(graph, id));
+  implementation->parallelism = {.pool = &runtime::ThreadPool::process(),
+                                 .threads = api::thread_count(options.threads)};
+  if (options.kernels != KernelChoice::Generated) {
+    implementation->reference_graph = std::move(graph);
+    implementation->reference_f64 = options.kernels == KernelChoice::Reference64;
+    return implementation;
+  }
+  std::shared_ptr<jit::Store> store;
+  const std::string path = options.cache == "off" ? "" : api::cache_path(options.cache);
+  if (!path.empty()) {
+    jit::StoreOptions store_options;
+    store_options.path = path;
+    store_options.log = options.log;
+    store = std::make_shared<jit::Store>(std::move(store_options));
+  }
+  implementation->kernels = std::make_shared<jit::KernelService>(std::move(store));
+  implementation->core.emplace(std::move(graph),
+                               runtime::ModelOptions{.target = api::parse_target(options.target),
+                                                     .kernels = implementation->kernels,
+                                                     .strict = options.strict,
+                                                     .log = options.log},
+                               implementation->parallelism, options.memory_limit);
+  return implementation;
+}
+
+std::vector<Tensor> in_model_order(const std::vector<ValueInfo>& inputs, std::span<const NamedTensor> given) {
+  std::vector<Tensor> ordered(inputs.size());
+  std::vector<bool> seen(inputs.size(), false);
+  for (const NamedTensor& named : given) {
+    const auto found = std::find_if(inputs.begin(), inputs.end(),
+                                    [&](const ValueInfo& info) { return info.name == named.name; });
+    if (found == inputs.end()) {
+      std::string known;
+      for (const ValueInfo& info : inputs) known += (known.empty() ? "" : ", ") + info.name;
+      throw_caller(ErrorCode::InvalidArgument, "the model has no input {}; its inputs are: {}", named.name,
+                   known);
+    }
+    const auto i = static_cast<std::size_t>(found - inputs.begin());
+    if (seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is given twice", named.name);
+    seen[i] = true;
+    ordered[i] = named.tensor;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is not given", inputs[i].name);
+  }
+  return ordered;
+}
+
+}  // namespace
+
+std::vector<Tensor> Session::Implementation::run(std::span<const Tensor> tensors) {
+  if (core) return core->run(tensors);
+  for (std::size_t i = 0; i < tensors.size() && i < inputs.size(); ++i) {
+    if (tensors[i].dtype() != inputs[i].dtype) {
+      throw_caller(ErrorCode::TypeMismatch, "input {} has dtype {}, expected {}", inputs[i].name,
+                   name(tensors[i].dtype()), name(inputs[i].dtype));
+    }
+  }
+  const reference::ParallelFor parallel = [this](std::int64_t count, std::int64_t grain,
+                                                 const reference::RangeBody& body) {
+    parallelism.pool->parallel_for(
+        count, {.grain = grain, .chunking = runtime::Chunking::Dynamic, .max_threads = parallelism.threads},
+        body);
+  };
+  return reference::evaluate(*reference_graph, tensors, {.f64 = reference_f64, .parallel = &parallel});
+}
+
+Session Session::load(const std::string& path, const Options& options) {
+  return Session(make_implementation(frontend::load_model(path, load_options(options)), options));
+}
+
+Session Session::load_bytes(std::span<const std::byte> bytes, const std::string& folder,
+                            const Options& options) {
+  return Session(
+      make_implementation(frontend::load_model_bytes(bytes, folder, load_options(options)), options));
+}
+
+Session::Session(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+const std::vector<ValueInfo>& Session::inputs() const { return implementation_->inputs; }
+const std::vector<ValueInfo>& Session::outputs() const { return implementation_->outputs; }
+
+std::vector<Tensor> Session::run(std::span<const NamedTensor> inputs) const {
+  return implementation_->run(in_model_order(implementation_->inputs, inputs));
+}
+
+std::vector<Tensor> Session::run(std::initializer_list<NamedTensor> inputs) const {
+  return run(std::span<const NamedTensor>(inputs.begin(), inputs.size()));
+}
+
+void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
+  if (implementation_->core) {
+    implementation_->core->run(inputs, outputs);
+    return;
+  }
+  const std::vector<Tensor> results = implementation_->run(inputs);
+  if (outputs.size() != results.size()) {
+    throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(), results.size());
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (outputs[i].dtype() != results[i].dtype() || outputs[i].extents() != results[i].extents()) {
+      throw_caller(ErrorCode::ShapeMismatch, "output {} is given as {} {}, expected {} {}",
+                   implementation_->outputs[i].name, name(outputs[i].dtype()),
+                   to_string(outputs[i].extents()), name(results[i].dtype()),
+                   to_string(results[i].extents()));
+    }
+    std::copy_n(results[i].data(), results[i].byte_size(), outputs[i].mutable_data());
+  }
+}
+
+std::vector<std::optional<std::vector<std::int64_t>>> Session::output_extents(
+    std::span<const std::vector<std::int64_t>> input_extents) const {
+  if (!implementation_->core) return std::vector<std::optional<Extents>>(implementation_->outputs.size());
+  return implementation_->core->output_extents(input_extents);
+}
+
+SessionStats Session::stats() const {
+  SessionStats stats;
+  if (!implementation_->core) return stats;
+  const jit::KernelServiceStats kernels = implementation_->kernels->stats();
+  stats.kernels_compiled = kernels.compiled;
+  stats.kernels_from_cache = kernels.from_cache;
+  stats.compile_ms_total = kernels.compile_ms_total;
+  std::vector<double> milliseconds = implementation_->core->model().compile_milliseconds();
+  if (!milliseconds.empty()) {
+    const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
+    std::nth_element(milliseconds.begin(), middle, milliseconds.end());
+    stats.compile_ms_median = *middle;
+  }
+  stats.plans_made = implementation_->core->plans_made();
+  stats.planned_bytes = implementation_->core->model().prepared_bytes();
+  if (const auto plan = implementation_->core->newest_plan()) {
+    stats.fallback_nodes = plan->fallback_nodes;
+    stats.planned_bytes += plan->first.arena_bytes;
+  }
+  const graph::Graph& graph = implementation_->core->model().graph();
+  for (const runtime::CompiledRegion& region : implementation_->core->model().regions()) {
+    if (region.generated()) continue;
+    const graph::Node& root = graph.node(region.region.root);
+    stats.fallbacks.emplace_back(fmt::format("{} {}", name(root.op), root.name), region.fallback_reason);
+  }
+  return stats;
+}
+
+int Session::threads() const { return implementation_->parallelism.threads; }
+
+std::string Session::explain(std::string_view stage, std::string_view filter,
+                             std::span<const std::vector<std::int64_t>> input_extents) const {
+  if (!implementation_->core) {
+    if (stage == "graph") return to_text(*implementation_->reference_graph);
+    throw_caller(ErrorCode::InvalidArgument, "reference kernels have no stage {}, only graph", stage);
+  }
+  return api::explain(*implementation_->core, stage, filter, input_extents);
+}
+
+std::string_view version() { return KILN_VERSION; }
+
+}  // namespace kiln
