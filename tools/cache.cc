@@ -1,0 +1,60 @@
+#include <ctime>
+#include <memory>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <kiln/cache.h>
+
+#include "tools/command.h"
+
+namespace kiln::tools {
+namespace {
+
+const std::string& cache_file(const GlobalOptions& global) {
+  if (global.cache == "off")
+    throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, "--cache off leaves no cache to look at");
+  return global.cache;
+}
+
+void list(const GlobalOptions& global) {
+  for (const CacheEntry& entry : cache_entries(cache_file(global))) {
+    const std::time_t seconds = entry.accessed_microseconds / 1'000'000;
+    fmt::print("{}  {:>8} bytes  {:>7.2f} ms  {:%F %T}{}\n", entry.key, entry.bytes, entry.compile_ms,
+               fmt::gmtime(seconds), entry.usable ? "" : "  (of another build)");
+  }
+}
+
+void stats(const GlobalOptions& global) {
+  const CacheStats stats = cache_stats(cache_file(global));
+  fmt::print("file       {}\nkernels    {}\nbytes      {}\nmax bytes  {}\non disk    {}\n", stats.path,
+             stats.kernels, stats.bytes, stats.max_bytes, stats.file_bytes);
+}
+
+void verify(const GlobalOptions& global, int& exit_status) {
+  const CacheCheck check = verify_cache(cache_file(global));
+  fmt::print("{} kernels checked, {} damaged and removed\n", check.checked, check.removed);
+  if (check.removed > 0) exit_status = 1;
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app, const GlobalOptions& global, int& exit_status) {
+  CLI::App* command = app.add_subcommand("cache", "look after the kernel cache");
+  command->require_subcommand(1);
+  command->add_subcommand("ls", "list cached kernels, most recently used first")->callback([&global] {
+    list(global);
+  });
+  command->add_subcommand("stats", "count kernels and bytes")->callback([&global] { stats(global); });
+  command->add_subcommand("verify", "check every byte, remove what is damaged")
+      ->callback([&global, &exit_status] { verify(global, exit_status); });
+  auto max_bytes = std::make_shared<std::int64_t>(0);
+  CLI::App* collect = command->add_subcommand("gc", "remove the least recently used kernels");
+  collect->add_option("--max-bytes", *max_bytes, "bytes to keep")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  collect->callback([&global, max_bytes] {
+    fmt::print("{} kernels removed\n", collect_cache(cache_file(global), *max_bytes));
+  });
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,225 @@
+#include <charconv>
+#include <cstring>
+#include <random>
+
+#include <fmt/format.h>
+#include <kiln/tensor_file.h>
+
+#include "tools/command.h"
+
+namespace kiln::tools {
+namespace {
+
+[[noreturn]] void usage(std::string message) {
+  throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, std::move(message));
+}
+
+std::pair<std::string, std::string> split_at(const std::string& text, char separator, const char* form) {
+  const std::size_t at = text.rfind(separator);
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    usage(fmt::format("{} is not of the form {}", text, form));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::int64_t parse_extent(std::string_view text, const std::string& whole) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    usage(fmt::format("{}: {} is no extent, expected a whole number of 0 or more", whole, text));
+  }
+  return value;
+}
+
+std::vector<std::int64_t> parse_shape(const std::string& text, const std::string& whole) {
+  std::vector<std::int64_t> extents;
+  std::size_t at = 0;
+  while (at <= text.size()) {
+    const std::size_t end = std::min(text.find('x', at), text.size());
+    extents.push_back(parse_extent(std::string_view(text).substr(at, end - at), whole));
+    at = end + 1;
+  }
+  return extents;
+}
+
+const ValueInfo& find_input(const Session& session, const std::string& name) {
+  std::string known;
+  for (const ValueInfo& input : session.inputs()) {
+    if (input.name == name) return input;
+    known += (known.empty() ? "" : ", ") + input.name;
+  }
+  usage(fmt::format("the model has no input {}; its inputs are: {}", name, known));
+}
+
+template <typename T, typename Draw>
+void fill(Tensor& tensor, const Draw& draw) {
+  for (T& element : tensor.as_mutable<T>()) element = static_cast<T>(draw());
+}
+
+// f16 and bf16 patterns of small exact values: multiples of 1/8 in [-1, 1).
+std::uint16_t small_half(DType dtype, int eighths) {
+  const float value = static_cast<float>(eighths) / 8;
+  std::uint32_t bits;
+  static_assert(sizeof bits == sizeof value);
+  std::memcpy(&bits, &value, sizeof bits);
+  if (dtype == DType::BF16) return static_cast<std::uint16_t>(bits >> 16);
+  if (value == 0) return 0;
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000);
+  const int exponent = static_cast<int>(bits >> 23 & 0xff) - 127 + 15;
+  return static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 13 & 0x3ff));
+}
+
+Tensor random_tensor(const ValueInfo& info, std::vector<std::int64_t> extents, std::uint64_t seed) {
+  Tensor tensor(info.dtype, std::move(extents));
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> real(-1, 1);
+  std::uniform_int_distribution<int> whole(0, 99), eighths(-8, 7);
+  switch (info.dtype) {
+    case DType::F32:
+      fill<float>(tensor, [&] { return real(random); });
+      break;
+    case DType::F64:
+      fill<double>(tensor, [&] { return real(random); });
+      break;
+    case DType::F16:
+    case DType::BF16:
+      fill<std::uint16_t>(tensor, [&] { return small_half(info.dtype, eighths(random)); });
+      break;
+    case DType::I1:
+      fill<std::uint8_t>(tensor, [] { return 1; });
+      break;
+    case DType::I8:
+    case DType::U8:
+      fill<std::uint8_t>(tensor, [&] { return whole(random); });
+      break;
+    case DType::I16:
+    case DType::U16:
+      fill<std::uint16_t>(tensor, [&] { return whole(random); });
+      break;
+    case DType::I32:
+    case DType::U32:
+      fill<std::uint32_t>(tensor, [&] { return whole(random); });
+      break;
+    case DType::I64:
+    case DType::U64:
+      fill<std::uint64_t>(tensor, [&] { return whole(random); });
+      break;
+    default:
+      usage(fmt::format("no random values of {} for input {}; give a file with --input", name(info.dtype),
+                        info.name));
+  }
+  return tensor;
+}
+
+std::map<std::string, Tensor> read_files(const Session& session, const InputOptions& options) {
+  std::map<std::string, Tensor> files;
+  for (const std::string& option : options.files) {
+    const std::size_t equals = option.find('=');
+    if (equals == std::string::npos) usage(fmt::format("{} is not of the form NAME=FILE", option));
+    const std::string name = option.substr(0, equals);
+    find_input(session, name);
+    if (!files.emplace(name, read_tensor(option.substr(equals + 1))).second)
+      usage(fmt::format("input {} is given twice", name));
+  }
+  return files;
+}
+
+}  // namespace
+
+Options GlobalOptions::session_options() const {
+  Options options;
+  options.target = target;
+  options.kernels = kernels == "reference" ? KernelChoice::Reference : KernelChoice::Generated;
+  options.threads = threads;
+  options.cache = cache;
+  if (verbose) options.log = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
+  return options;
+}
+
+void InputOptions::add_to(CLI::App& command, bool with_files) {
+  command.add_option("--dim", dims, "binds a symbol of the model: batch=8")->allow_extra_args(false);
+  command.add_option("--shape", shapes, "binds an input's extents: x:8x3x224x224")->allow_extra_args(false);
+  command.add_option("--random-seed", seed, "seed of inputs that no file gives")->capture_default_str();
+  if (with_files)
+    command.add_option("--input", files, "an input from a file: NAME=FILE.npy or NAME=FILE.pb")
+        ->allow_extra_args(false);
+}
+
+std::vector<std::vector<std::int64_t>> input_extents(const Session& session, const InputOptions& options) {
+  std::map<std::string, std::int64_t> dims;
+  for (const std::string& option : options.dims) {
+    const auto [name, extent] = split_at(option, '=', "NAME=EXTENT");
+    dims[name] = parse_extent(extent, option);
+  }
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const std::string& option : options.shapes) {
+    const auto [name, shape] = split_at(option, ':', "INPUT:AxBxC");
+    find_input(session, name);
+    shapes[name] = parse_shape(shape, option);
+  }
+  std::vector<std::vector<std::int64_t>> result;
+  std::map<std::string, bool> used;
+  for (const ValueInfo& input : session.inputs()) {
+    if (const auto found = shapes.find(input.name); found != shapes.end()) {
+      result.push_back(found->second);
+      continue;
+    }
+    if (!input.shape)
+      usage(fmt::format("input {} has no known rank; give --shape {}:...", input.name, input.name));
+    std::vector<std::int64_t> extents;
+    for (std::size_t axis = 0; axis < input.shape->size(); ++axis) {
+      const DimInfo& dim = (*input.shape)[axis];
+      const auto found = dims.find(dim.symbol);
+      if (dim.extent < 0 && found == dims.end()) {
+        usage(fmt::format("dimension {} of input {} is open; give --dim {}=N or --shape {}:...", axis,
+                          input.name, dim.symbol, input.name));
+      }
+      if (dim.extent < 0) used[dim.symbol] = true;
+      extents.push_back(dim.extent >= 0 ? dim.extent : found->second);
+    }
+    result.push_back(std::move(extents));
+  }
+  for (const auto& [name, extent] : dims) {
+    if (!used.count(name) && shapes.empty()) {
+      std::string known;
+      for (const ValueInfo& input : session.inputs()) {
+        for (const DimInfo& dim : input.shape.value_or(std::vector<DimInfo>{})) {
+          if (dim.extent < 0 && known.find(dim.symbol) == std::string::npos)
+            known += (known.empty() ? "" : ", ") + dim.symbol;
+        }
+      }
+      usage(fmt::format("the model has no dimension {}; its open dimensions are: {}", name,
+                        known.empty() ? "none" : known));
+    }
+  }
+  return result;
+}
+
+std::vector<Tensor> make_inputs(const Session& session, const InputOptions& options) {
+  const std::map<std::string, Tensor> files = read_files(session, options);
+  // Inputs from files bind their own extents, and by that the symbols of the others.
+  InputOptions bound = options;
+  for (const ValueInfo& input : session.inputs()) {
+    const auto file = files.find(input.name);
+    if (file == files.end() || !input.shape) continue;
+    for (std::size_t axis = 0; axis < input.shape->size() && axis < file->second.extents().size(); ++axis) {
+      const DimInfo& dim = (*input.shape)[axis];
+      if (dim.extent < 0)
+        bound.dims.push_back(fmt::format("{}={}", dim.symbol, file->second.extents()[axis]));
+    }
+  }
+  std::vector<Tensor> inputs;
+  if (files.size() == session.inputs().size()) {
+    for (const ValueInfo& input : session.inputs()) inputs.push_back(files.at(input.name));
+    return inputs;
+  }
+  const std::vector<std::vector<std::int64_t>> extents = input_extents(session, bound);
+  for (std::size_t i = 0; i < session.inputs().size(); ++i) {
+    const ValueInfo& input = session.inputs()[i];
+    const auto file = files.find(input.name);
+    inputs.push_back(file != files.end() ? file->second
+                                         : random_tensor(input, extents[i], options.seed * 1000 + i));
+  }
+  return inputs;
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,75 @@
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <kiln/tensor_file.h>
+
+#include "tools/command.h"
+
+namespace kiln::tools {
+namespace {
+
+struct RunOptions {
+  std::string model, output_dir;
+  InputOptions inputs;
+};
+
+// A value's name as a file name.
+std::string file_name(std::string name) {
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.';
+    if (!plain) c = '_';
+  }
+  return name;
+}
+
+// Extremes and mean, to see at a glance that an output is sane.
+std::string summary(const Tensor& tensor) {
+  if (tensor.dtype() != DType::F32 || tensor.elements() == 0) return {};
+  double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
+  for (const float value : tensor.as<float>()) {
+    low = std::fmin(low, static_cast<double>(value));
+    high = std::fmax(high, static_cast<double>(value));
+    sum += static_cast<double>(value);
+  }
+  return fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high,
+                     sum / static_cast<double>(tensor.elements()));
+}
+
+void run(const GlobalOptions& global, const RunOptions& options) {
+  Progress progress;
+  progress.show("loading " + options.model);
+  const Session session = Session::load(options.model, global.session_options());
+  const std::vector<Tensor> tensors = make_inputs(session, options.inputs);
+  std::vector<NamedTensor> inputs;
+  for (std::size_t i = 0; i < tensors.size(); ++i) inputs.push_back({session.inputs()[i].name, tensors[i]});
+  progress.show("compiling and running");
+  const std::vector<Tensor> outputs = session.run(inputs);
+  progress.show("");
+  if (!options.output_dir.empty()) std::filesystem::create_directories(options.output_dir);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& output = session.outputs()[i].name;
+    fmt::print("{}: {} {}{}\n", output, name(outputs[i].dtype()), to_string(outputs[i].extents()),
+               summary(outputs[i]));
+    if (!options.output_dir.empty())
+      write_tensor(options.output_dir + "/" + file_name(output) + ".npy", outputs[i], output);
+  }
+  const SessionStats stats = session.stats();
+  fmt::print("{} kernels compiled, {} from the cache, {} nodes on reference kernels\n",
+             stats.kernels_compiled, stats.kernels_from_cache, stats.fallback_nodes);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const GlobalOptions& global, int&) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "run a model once");
+  command->add_option("model", options->model, "ONNX file")->required();
+  command->add_option("--output-dir", options->output_dir, "folder for the outputs, one .npy file each");
+  options->inputs.add_to(*command, true);
+  command->callback([&global, options] { run(global, *options); });
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,318 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <kiln/tensor_file.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/command.h"
+
+namespace kiln::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Rule {
+  enum class Kind : std::uint8_t { Tolerance, ShapeOnly, Skip } kind;
+  const char* pattern;
+  double relative, absolute;
+  const char* reason;
+};
+
+constexpr Rule kRules[] = {
+#define KILN_TOLERANCE(pattern, relative, absolute, reason) \
+  {Rule::Kind::Tolerance, pattern, relative, absolute, reason},
+#define KILN_SHAPE_ONLY(pattern, reason) {Rule::Kind::ShapeOnly, pattern, 0, 0, reason},
+#define KILN_SKIP(pattern, reason) {Rule::Kind::Skip, pattern, 0, 0, reason},
+#include "tools/verify_rules.def"
+#undef KILN_TOLERANCE
+#undef KILN_SHAPE_ONLY
+#undef KILN_SKIP
+};
+
+const Rule* find_rule(const std::string& path) {
+  for (const Rule& rule : kRules) {
+    if (fnmatch(rule.pattern, path.c_str(), 0) == 0) return &rule;
+  }
+  return nullptr;
+}
+
+void print_rules() {
+  for (const Rule& rule : kRules) {
+    switch (rule.kind) {
+      case Rule::Kind::Tolerance:
+        fmt::print("tolerance   {}  rtol {} atol {}: {}\n", rule.pattern, rule.relative, rule.absolute,
+                   rule.reason);
+        break;
+      case Rule::Kind::ShapeOnly:
+        fmt::print("shape only  {}: {}\n", rule.pattern, rule.reason);
+        break;
+      case Rule::Kind::Skip:
+        fmt::print("skip        {}: {}\n", rule.pattern, rule.reason);
+        break;
+    }
+  }
+}
+
+struct VerifyOptions {
+  std::vector<std::string> paths;
+  double relative = 1e-3, absolute = 1e-7;
+  bool dynamic = false, as_initializers = false, rules = false;
+  std::string json;
+};
+
+enum class Verdict : std::uint8_t { Passed, Failed, Skipped };
+
+struct Outcome {
+  std::string test;
+  Verdict verdict = Verdict::Passed;
+  std::string reason;
+  std::int64_t fallback_nodes = 0;
+};
+
+// An element of any numeric dtype; f16 and bf16 by their bits.
+double element(const Tensor& tensor, std::size_t i) {
+  const auto half = [](std::uint16_t bits) {
+    const int exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
+    const double sign = bits & 0x8000 ? -1 : 1;
+    if (exponent == 31) return mantissa ? static_cast<double>(NAN) : sign * HUGE_VAL;
+    return sign * (exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24));
+  };
+  const auto brain = [](std::uint16_t bits) {
+    const std::uint32_t wide = std::uint32_t{bits} << 16;
+    float value;
+    std::memcpy(&value, &wide, sizeof value);
+    return static_cast<double>(value);
+  };
+  switch (tensor.dtype()) {
+    case DType::F32:
+      return static_cast<double>(tensor.as<float>()[i]);
+    case DType::F64:
+      return tensor.as<double>()[i];
+    case DType::F16:
+      return half(tensor.as<std::uint16_t>()[i]);
+    case DType::BF16:
+      return brain(tensor.as<std::uint16_t>()[i]);
+    case DType::I1:
+    case DType::U8:
+      return tensor.as<std::uint8_t>()[i];
+    case DType::I8:
+      return tensor.as<std::int8_t>()[i];
+    case DType::I16:
+      return tensor.as<std::int16_t>()[i];
+    case DType::U16:
+      return tensor.as<std::uint16_t>()[i];
+    case DType::I32:
+      return tensor.as<std::int32_t>()[i];
+    case DType::U32:
+      return tensor.as<std::uint32_t>()[i];
+    default:
+      return 0;
+  }
+}
+
+bool compares_as_numbers(DType dtype) {
+  return bits(dtype) >= 8 && dtype != DType::String && dtype_class(dtype) != DTypeClass::Complex &&
+         dtype != DType::I64 && dtype != DType::U64 && !(is_float(dtype) && bits(dtype) == 8);
+}
+
+// Why `got` is not `want`; empty if it is. 64-bit integers and types without arithmetic must be equal.
+std::string difference(const Tensor& got, const Tensor& want, double relative, double absolute,
+                       bool shape_only) {
+  if (got.dtype() != want.dtype())
+    return fmt::format("got {}, expected {}", name(got.dtype()), name(want.dtype()));
+  if (got.extents() != want.extents())
+    return fmt::format("got extents {}, expected {}", to_string(got.extents()), to_string(want.extents()));
+  if (shape_only) return {};
+  if (!compares_as_numbers(want.dtype())) return got == want ? "" : "elements differ";
+  for (std::size_t i = 0; i < static_cast<std::size_t>(want.elements()); ++i) {
+    const double g = element(got, i), w = element(want, i);
+    if (g == w || (std::isnan(g) && std::isnan(w))) continue;
+    if (!(std::abs(g - w) <= absolute + relative * std::abs(w)))
+      return fmt::format("element {} is {}, expected {}", i, g, w);
+  }
+  return {};
+}
+
+std::vector<Tensor> read_numbered(const fs::path& folder, const char* prefix) {
+  std::vector<Tensor> tensors;
+  for (int k = 0; fs::exists(folder / fmt::format("{}_{}.pb", prefix, k)); ++k) {
+    tensors.push_back(read_tensor(folder / fmt::format("{}_{}.pb", prefix, k)));
+  }
+  return tensors;
+}
+
+// Old files hold bf16 as u16.
+Tensor as_declared(Tensor stored, DType declared) {
+  if (stored.dtype() != DType::U16 || declared != DType::BF16) return stored;
+  Tensor result(DType::BF16, stored.extents());
+  std::copy_n(stored.data(), stored.byte_size(), result.mutable_data());
+  return result;
+}
+
+// Runs one data set; gives why it failed, or nothing.
+std::string run_data_set(const fs::path& model, const fs::path& folder, const GlobalOptions& global,
+                         const VerifyOptions& options, const Rule* rule, std::int64_t& fallback_nodes) {
+  Options session_options = global.session_options();
+  session_options.ignore_declared_dims = options.dynamic;
+  std::vector<Tensor> inputs = read_numbered(folder, "input");
+  const std::vector<Tensor> want = read_numbered(folder, "output");
+  if (options.as_initializers) {
+    // Which input a file belongs to is known only once the model is loaded.
+    Options plain = session_options;
+    plain.kernels = KernelChoice::Reference;
+    const Session probe = Session::load(model, plain);
+    for (std::size_t i = 0; i < inputs.size() && i < probe.inputs().size(); ++i) {
+      session_options.constant_inputs.push_back(
+          {probe.inputs()[i].name, as_declared(inputs[i], probe.inputs()[i].dtype)});
+    }
+    inputs.clear();
+  }
+  const Session session = Session::load(model, session_options);
+  if (inputs.size() != session.inputs().size())
+    return fmt::format("{} input files for {} inputs", inputs.size(), session.inputs().size());
+  std::vector<NamedTensor> named;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    named.push_back({session.inputs()[i].name, as_declared(inputs[i], session.inputs()[i].dtype)});
+  const std::vector<Tensor> got = session.run(named);
+  fallback_nodes += session.stats().fallback_nodes;
+  if (got.size() != want.size()) return fmt::format("got {} outputs, expected {}", got.size(), want.size());
+  const bool tolerant = rule != nullptr && rule->kind == Rule::Kind::Tolerance;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const std::string why =
+        difference(got[i], as_declared(want[i], session.outputs()[i].dtype),
+                   tolerant ? std::max(rule->relative, options.relative) : options.relative,
+                   tolerant ? std::max(rule->absolute, options.absolute) : options.absolute,
+                   rule != nullptr && rule->kind == Rule::Kind::ShapeOnly);
+    if (!why.empty()) return fmt::format("output {}: {}", session.outputs()[i].name, why);
+  }
+  return {};
+}
+
+Outcome run_test(const fs::path& folder, const GlobalOptions& global, const VerifyOptions& options) {
+  Outcome outcome{.test = folder.string(), .verdict = Verdict::Passed, .reason = {}};
+  const Rule* rule = find_rule(outcome.test);
+  if (rule != nullptr && rule->kind == Rule::Kind::Skip)
+    return {outcome.test, Verdict::Skipped, rule->reason};
+  std::vector<fs::path> data_sets;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set_"))
+      data_sets.push_back(entry.path());
+  }
+  std::sort(data_sets.begin(), data_sets.end());
+  if (data_sets.empty()) return {outcome.test, Verdict::Skipped, "no test_data_set folder"};
+  for (const fs::path& data_set : data_sets) {
+    try {
+      outcome.reason =
+          run_data_set(folder / "model.onnx", data_set, global, options, rule, outcome.fallback_nodes);
+    } catch (const std::exception& error) {
+      outcome.reason = error.what();
+    }
+    if (!outcome.reason.empty()) {
+      outcome.verdict = Verdict::Failed;
+      return outcome;
+    }
+  }
+  return outcome;
+}
+
+std::vector<fs::path> find_tests(const std::vector<std::string>& paths) {
+  std::vector<fs::path> tests;
+  for (const std::string& path : paths) {
+    if (!fs::exists(path))
+      throw Error(ErrorKind::Caller, ErrorCode::NotFound, fmt::format("{} does not exist", path));
+    if (fs::exists(fs::path(path) / "model.onnx")) {
+      tests.emplace_back(path);
+      continue;
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.path().filename() == "model.onnx") tests.push_back(entry.path().parent_path());
+    }
+  }
+  std::sort(tests.begin(), tests.end());
+  tests.erase(std::unique(tests.begin(), tests.end()), tests.end());
+  return tests;
+}
+
+const char* name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Passed:
+      return "passed";
+    case Verdict::Failed:
+      return "failed";
+    case Verdict::Skipped:
+      return "skipped";
+  }
+  return "";
+}
+
+void write_json(const std::string& path, const std::vector<Outcome>& outcomes) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Outcome& outcome : outcomes) {
+    list.push_back({{"test", outcome.test},
+                    {"verdict", name(outcome.verdict)},
+                    {"reason", outcome.reason},
+                    {"fallback_nodes", outcome.fallback_nodes}});
+  }
+  std::ofstream file(path);
+  file << list.dump(1) << "\n";
+  file.close();
+  if (!file) throw Error(ErrorKind::Environment, ErrorCode::Io, fmt::format("cannot write {}", path));
+}
+
+void verify(const GlobalOptions& global, const VerifyOptions& options, int& exit_status) {
+  if (options.rules) {
+    print_rules();
+    return;
+  }
+  if (options.paths.empty())
+    throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, "no folder to verify is given");
+  const std::vector<fs::path> tests = find_tests(options.paths);
+  std::vector<Outcome> outcomes;
+  std::map<Verdict, int> counts;
+  Progress progress;
+  for (std::size_t i = 0; i < tests.size(); ++i) {
+    progress.show(fmt::format("{} of {}: {}", i + 1, tests.size(), tests[i].filename().string()));
+    outcomes.push_back(run_test(tests[i], global, options));
+    const Outcome& outcome = outcomes.back();
+    ++counts[outcome.verdict];
+    if (outcome.verdict == Verdict::Passed && !global.verbose) continue;
+    progress.show("");
+    fmt::print("{} {}{}{}\n", name(outcome.verdict), outcome.test, outcome.reason.empty() ? "" : ": ",
+               outcome.reason);
+  }
+  progress.show("");
+  if (!options.json.empty()) write_json(options.json, outcomes);
+  fmt::print("{} passed, {} failed, {} skipped\n", counts[Verdict::Passed], counts[Verdict::Failed],
+             counts[Verdict::Skipped]);
+  if (counts[Verdict::Failed] > 0 || tests.empty()) exit_status = 1;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, const GlobalOptions& global, int& exit_status) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* command = app.add_subcommand(
+      "verify", "run folders in the ONNX test layout (model.onnx, test_data_set_N), recursively");
+  command->add_option("paths", options->paths, "folders");
+  command->add_option("--rtol", options->relative, "relative tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--atol", options->absolute, "absolute tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--dynamic", options->dynamic, "hide the declared dimensions of the inputs");
+  command->add_flag("--as-initializers", options->as_initializers, "make the inputs constants of the model");
+  command->add_flag("--rules", options->rules, "print the built-in tolerances and exceptions");
+  command->add_option("--json", options->json, "file for one record a test");
+  command->callback([&global, options, &exit_status] { verify(global, *options, exit_status); });
+}
+
+}  // namespace kiln::tools
