@@ -48,7 +48,9 @@ void check(const Maker& make, bool may_fall_back = false, std::vector<std::int64
       const std::vector<Tensor> want = reference::evaluate(reference_graph, inputs);
       for (std::size_t variant = 0; variant < 2; ++variant) {
         const auto got = run_interpreted(model, inputs, target, variant);
-        if (!may_fall_back) EXPECT_TRUE(got.fallbacks.empty()) << got.fallbacks[0];
+        if (!may_fall_back) {
+          EXPECT_TRUE(got.fallbacks.empty()) << got.fallbacks[0];
+        }
         ASSERT_EQ(got.outputs.size(), want.size());
         for (std::size_t i = 0; i < want.size(); ++i) {
           EXPECT_EQ(difference(got.outputs[i], want[i]), "")
