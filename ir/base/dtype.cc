@@ -1,6 +1,6 @@
-#include <kiln/dtype.h>
-
 #include <array>
+
+#include <kiln/dtype.h>
 
 #include "ir/base/errors.h"
 
@@ -38,8 +38,10 @@ DTypeClass dtype_class(DType dtype) { return row(dtype).kind; }
 
 std::int64_t byte_size(DType dtype, std::int64_t elements) {
   std::int64_t total;
-  if (elements < 0 || __builtin_mul_overflow(elements, std::int64_t{bits(dtype)}, &total) || total > INT64_MAX - 7) {
-    throw_caller(ErrorCode::InvalidArgument, "{} elements of {} are more than memory can hold", elements, name(dtype));
+  if (elements < 0 || __builtin_mul_overflow(elements, std::int64_t{bits(dtype)}, &total) ||
+      total > INT64_MAX - 7) {
+    throw_caller(ErrorCode::InvalidArgument, "{} elements of {} are more than memory can hold", elements,
+                 name(dtype));
   }
   return (total + 7) / 8;
 }

@@ -1,8 +1,8 @@
-#include <kiln/tensor.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+
+#include <kiln/tensor.h>
 
 #include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
@@ -15,7 +15,8 @@ constexpr std::size_t kAlignment = 64;
 std::shared_ptr<std::byte> allocate_zeroed(std::int64_t bytes) {
   const std::size_t rounded = (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded));
-  if (memory == nullptr) throw_environment(ErrorCode::OutOfMemory, "cannot allocate {} bytes for a tensor", bytes);
+  if (memory == nullptr)
+    throw_environment(ErrorCode::OutOfMemory, "cannot allocate {} bytes for a tensor", bytes);
   std::memset(memory, 0, rounded);
   return {memory, [](std::byte* p) { std::free(p); }};
 }
@@ -56,7 +57,8 @@ Tensor Tensor::view(DType dtype, Extents extents, void* data) {
 
 void Tensor::check_elements(std::int64_t expected) const {
   if (elements_ != expected) {
-    throw_caller(ErrorCode::ShapeMismatch, "{} elements wanted for {}, got {} values", elements_, to_string(extents_), expected);
+    throw_caller(ErrorCode::ShapeMismatch, "{} elements wanted for {}, got {} values", elements_,
+                 to_string(extents_), expected);
   }
 }
 
@@ -64,7 +66,9 @@ Tensor Tensor::from_integers(std::span<const std::int64_t> values) {
   return from(DType::I64, {static_cast<std::int64_t>(values.size())}, values);
 }
 
-Tensor Tensor::from_integer(std::int64_t value) { return from(DType::I64, {}, std::span<const std::int64_t>(&value, 1)); }
+Tensor Tensor::from_integer(std::int64_t value) {
+  return from(DType::I64, {}, std::span<const std::int64_t>(&value, 1));
+}
 
 std::int64_t Tensor::byte_size() const {
   if (dtype_ == DType::String) return elements_ * static_cast<std::int64_t>(sizeof(std::string));
@@ -76,7 +80,8 @@ Tensor Tensor::reshaped(Extents extents) const {
   result.extents_ = std::move(extents);
   const std::int64_t elements = element_count(result.extents_);
   if (elements != elements_) {
-    throw_caller(ErrorCode::ShapeMismatch, "cannot view {} elements as {}", elements_, to_string(result.extents_));
+    throw_caller(ErrorCode::ShapeMismatch, "cannot view {} elements as {}", elements_,
+                 to_string(result.extents_));
   }
   return result;
 }
@@ -86,15 +91,32 @@ std::vector<std::int64_t> Tensor::to_integers() const {
   out.reserve(static_cast<std::size_t>(elements_));
   switch (dtype_) {
     case DType::I1:
-    case DType::U8: append_integers<std::uint8_t>(*this, out); break;
-    case DType::I8: append_integers<std::int8_t>(*this, out); break;
-    case DType::I16: append_integers<std::int16_t>(*this, out); break;
-    case DType::I32: append_integers<std::int32_t>(*this, out); break;
-    case DType::I64: append_integers<std::int64_t>(*this, out); break;
-    case DType::U16: append_integers<std::uint16_t>(*this, out); break;
-    case DType::U32: append_integers<std::uint32_t>(*this, out); break;
-    case DType::U64: append_integers<std::uint64_t>(*this, out); break;
-    default: throw_caller(ErrorCode::TypeMismatch, "expected an integer tensor, got {}", name(dtype_));
+    case DType::U8:
+      append_integers<std::uint8_t>(*this, out);
+      break;
+    case DType::I8:
+      append_integers<std::int8_t>(*this, out);
+      break;
+    case DType::I16:
+      append_integers<std::int16_t>(*this, out);
+      break;
+    case DType::I32:
+      append_integers<std::int32_t>(*this, out);
+      break;
+    case DType::I64:
+      append_integers<std::int64_t>(*this, out);
+      break;
+    case DType::U16:
+      append_integers<std::uint16_t>(*this, out);
+      break;
+    case DType::U32:
+      append_integers<std::uint32_t>(*this, out);
+      break;
+    case DType::U64:
+      append_integers<std::uint64_t>(*this, out);
+      break;
+    default:
+      throw_caller(ErrorCode::TypeMismatch, "expected an integer tensor, got {}", name(dtype_));
   }
   return out;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -14,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/tile/text.h"
+#include "jit/compile.h"
 #include "tests/jit/cache/store_fixture.h"
 
 namespace kiln::jit {
@@ -199,6 +202,34 @@ TEST_F(KernelServiceTest, GetsManyInOrder) {
   }
   EXPECT_EQ(backend->compiles, 15);  // 14 factors, and the refusal
   EXPECT_TRUE(kernels->get_all({}, 4).empty());
+}
+
+// The compiler itself: what one service made, another loads and runs.
+TEST_F(KernelServiceTest, CachedCodeRuns) {
+  tile::Schedule schedule;
+  const Target host = host_target();
+  for (const KernelSource source : {KernelSource::Compiled, KernelSource::Cache}) {
+    KernelService kernels(open());
+    const ReadyKernel ready = kernels.get(scale_kernel(3), schedule, host).value();
+    EXPECT_EQ(ready.source, source);
+    std::vector<float> x(1000), y(1000);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+    const std::uint64_t arguments[] = {reinterpret_cast<std::uint64_t>(x.data()), x.size(), 1,
+                                       reinterpret_cast<std::uint64_t>(y.data()), y.size(), 1};
+    std::int64_t grid = 0;
+    ready.kernel.grid(arguments, &grid);
+    EXPECT_EQ(grid, 16);
+    std::vector<std::byte> scratch(static_cast<std::size_t>(ready.kernel.scratch(arguments)) + 64);
+    void* aligned = scratch.data();
+    std::size_t space = scratch.size();
+    std::align(64, space - 64, aligned, space);
+    const std::int64_t low = 0;
+    KernelStatus status;
+    const KernelCall call = {arguments, &low, &grid, aligned, &status};
+    ready.kernel.run(&call);
+    EXPECT_EQ(status.code, 0);
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], 3 * x[i]);
+  }
 }
 
 }  // namespace
