@@ -149,25 +149,89 @@ class DotLowering {
       lower_constants(a_);
       lower_constants(b_);
     }
-    if (a_.memory && b_.memory) {
-      const std::optional<int> inner = depth_index(kernel_, problem_, a_.memory->operand());
-      if (inner && inner == depth_index(kernel_, problem_, b_.memory->operand()) &&
-          a_.memory->is_affine(a_.memory->operand().depth) &&
-          b_.memory->is_affine(b_.memory->operand().depth) &&
-          uses(a_, static_cast<std::size_t>(*inner)) == 1 &&
-          uses(b_, static_cast<std::size_t>(*inner)) == 1) {
-        inner_ = static_cast<std::size_t>(*inner);
-      }
-    }
+    if (a_.memory && b_.memory) choose_inner();
     std::vector<std::size_t> rest;
     for (std::size_t i = 0; i < problem_.indices.size(); ++i) {
       if (inner_ != i) rest.push_back(i);
+    }
+    // A static inner index is part of the depth from here on.
+    if (inner_ && lengthen_depth()) inner_.reset();
+    if (!inner_) {
+      while (!rest.empty() && fold_into_depth(rest.back())) rest.pop_back();
     }
     while (!rest.empty() && is_segment(rest.back())) {
       segments_.insert(segments_.begin(), rest.back());
       rest.pop_back();
     }
     outer_ = std::move(rest);
+  }
+
+  void choose_inner() {
+    const std::optional<int> inner = depth_index(kernel_, problem_, a_.memory->operand());
+    if (!inner || inner != depth_index(kernel_, problem_, b_.memory->operand())) return;
+    const auto number = static_cast<std::size_t>(*inner);
+    if (uses(a_, number) != 1 || uses(b_, number) != 1) return;
+    const bool is_static = static_count(number).has_value();
+    for (const Operand* operand : {&a_, &b_}) {
+      const std::vector<int>& depth = operand->memory->operand().depth;
+      if (!operand->memory->is_affine(depth) || (!is_static && !operand->memory->is_separable(depth[0])))
+        return;
+    }
+    inner_ = number;
+  }
+
+  // Iterations of an index if that is static and small.
+  std::optional<std::int64_t> static_count(std::size_t index) const {
+    const auto* const extent = llvm::dyn_cast<llvm::ConstantInt>(l_.scalar(problem_.indices[index].extent));
+    if (extent == nullptr) return std::nullopt;
+    return ceil_divide(std::max<std::int64_t>(extent->getSExtValue(), 0), problem_.indices[index].block);
+  }
+
+  bool lengthen_depth() {
+    const std::optional<std::int64_t> count = static_count(*inner_);
+    if (!count || *count == 0) return false;
+    problem_.shape.depth = *count * problem_.indices[*inner_].block;
+    for (Operand* operand : {&a_, &b_}) {
+      operand->memory->extend_depth(operand->memory->operand().depth[0], problem_.shape.depth);
+    }
+    return true;
+  }
+
+  // An index along which both operands go on where the depth ends: the columns of a window over few channels.
+  bool fold_into_depth(std::size_t index) {
+    constexpr std::int64_t kShort = 32;
+    const std::optional<std::int64_t> count = static_count(index);
+    if (!a_.memory || !b_.memory || problem_.shape.depth >= kShort || !count || *count == 0 ||
+        problem_.indices[index].block != 1) {
+      return false;
+    }
+    std::vector<int> axes;
+    for (Operand* operand : {&a_, &b_}) {
+      MemoryMatrix& memory = *operand->memory;
+      const std::vector<int>& depth = memory.operand().depth;
+      const std::optional<int> axis = axis_of(*operand, index);
+      if (!axis || memory.extent(*axis) != 1 || depth.empty() || !memory.is_affine(depth) ||
+          !memory.is_affine({*axis})) {
+        return false;
+      }
+      llvm::Value* const step = memory.run(memory.origin(), depth.back()).stride;
+      const Run run = memory.run(memory.origin(), *axis);
+      if (run.stride != code_.mul(step, code_.index(problem_.shape.depth))) return false;
+      axes.push_back(*axis);
+    }
+    a_.memory->extend_depth(axes[0], *count);
+    b_.memory->extend_depth(axes[1], *count);
+    problem_.shape.depth *= *count;
+    return true;
+  }
+
+  // The axis of the view whose index is this index of the contract and no other is.
+  std::optional<int> axis_of(const Operand& operand, std::size_t index) const {
+    if (uses(operand, index) != 1) return std::nullopt;
+    const Op& load = kernel_.op(operand.memory->operand().load);
+    const auto found =
+        std::find(load.operands.begin() + 1, load.operands.end(), problem_.indices[index].argument);
+    return static_cast<int>(found - load.operands.begin()) - 1;
   }
 
   // How many indices of the load are this index of the contract.
@@ -206,13 +270,11 @@ class DotLowering {
 
   // A segment has a static number of iterations, and B's segments lie at equal distances.
   bool is_segment(std::size_t index) {
-    if (!b_.memory || !a_.memory) return false;
-    const auto* const extent = llvm::dyn_cast<llvm::ConstantInt>(l_.scalar(problem_.indices[index].extent));
-    if (extent == nullptr) return false;
-    const std::int64_t count =
-        ceil_divide(std::max<std::int64_t>(extent->getSExtValue(), 0), problem_.indices[index].block);
-    if (count * segment_count_ > kMaxSegments) return false;
-    if (count != 1) {
+    const std::optional<std::int64_t> count = static_count(index);
+    if (!a_.memory || !b_.memory || !count || *count == 0 || *count * segment_count_ > kMaxSegments) {
+      return false;
+    }
+    if (*count != 1) {
       llvm::Value* const pitch = b_index_pitch(index);
       if (pitch == nullptr) return false;
       if (segment_count_ == 1) {
@@ -221,22 +283,17 @@ class DotLowering {
         return false;
       }
     }
-    segment_count_ *= count;
-    segment_counts_.insert(segment_counts_.begin(), count);
+    segment_count_ *= *count;
+    segment_counts_.insert(segment_counts_.begin(), *count);
     return true;
   }
 
   // Bytes between B at one iteration of the index and the next; null if they differ.
   llvm::Value* b_index_pitch(std::size_t index) {
-    const std::int64_t count = uses(b_, index);
-    if (count == 0) return code_.index(0);
-    if (count > 1) return nullptr;
-    const Op& load = kernel_.op(b_.memory->operand().load);
-    const auto found =
-        std::find(load.operands.begin() + 1, load.operands.end(), problem_.indices[index].argument);
-    const int axis = static_cast<int>(found - load.operands.begin()) - 1;
-    if (!b_.memory->is_affine({axis})) return nullptr;
-    const Run run = b_.memory->run(b_.memory->origin(), axis);
+    if (uses(b_, index) == 0) return code_.index(0);
+    const std::optional<int> axis = axis_of(b_, index);
+    if (!axis || !b_.memory->is_affine({*axis})) return nullptr;
+    const Run run = b_.memory->run(b_.memory->origin(), *axis);
     return code_.mul(run.stride, code_.index(problem_.indices[index].block * byte_width(b_.dtype)));
   }
 
@@ -476,7 +533,7 @@ class DotLowering {
       if (!operand->memory) continue;
       MemoryMatrix& memory = *operand->memory;
       const std::vector<int>& depth = memory.operand().depth;
-      if (depth.size() != 1 || !memory.is_affine(depth)) continue;
+      if (depth.size() != 1 || !memory.is_affine(depth) || !memory.is_separable(depth[0])) continue;
       const Run run = memory.run(at(memory, nullptr), depth[0]);
       if (run.low != nullptr) low = code_.max(low, run.low);
       if (run.high != nullptr) high = code_.min(high, run.high);
@@ -527,7 +584,12 @@ class DotLowering {
     a_direct_ = true;
   }
 
-  bool a_rows_may_be_partial() const { return a_.memory->operand().depth.size() > 1; }
+  // Liveness may change within a row of A.
+  bool a_rows_may_be_partial() const { return is_compound(*a_.memory); }
+  static bool is_compound(const MemoryMatrix& memory) {
+    const std::vector<int>& depth = memory.operand().depth;
+    return depth.size() > 1 || (depth.size() == 1 && !memory.is_separable(depth[0]));
+  }
 
   void prepare_a(const BlockProduct& product, const ContractRange& range, PassOperands& operands) {
     operands.rows = a_rows_;
@@ -764,8 +826,10 @@ class DotLowering {
       bind_segments(last);
       Values position = at(memory, nullptr);
       std::vector<int> ends = operand.free;
-      if (operand.depth.size() > 1) ends.insert(ends.end(), operand.depth.begin(), operand.depth.end());
-      if (operand.depth.size() == 1) position[static_cast<std::size_t>(operand.depth[0])] = first_;
+      if (is_compound(memory)) ends.insert(ends.end(), operand.depth.begin(), operand.depth.end());
+      if (operand.depth.size() == 1 && !is_compound(memory)) {
+        position[static_cast<std::size_t>(operand.depth[0])] = first_;
+      }
       const int column_axis = operand.free.empty() ? -1 : operand.free.back();
       for (const int axis : ends) {
         if (axis == column_axis || !last) continue;
@@ -796,7 +860,7 @@ class DotLowering {
       return;
     }
     // What is tested is the same for all of B: then there is nothing to multiply with, or all is live.
-    if (same && operand.depth.size() <= 1) {
+    if (same && !is_compound(memory)) {
       b_direct_ = Direct::Always;
       depth_ = code_.select(b_live_, depth_, code_.index(0));
     }
@@ -926,9 +990,9 @@ class DotLowering {
                        ? schedule.contract_block
                        : default_pass(l_.target(), product.shape, product.rows, columns, segment_count_);
     if (!inner_) product.pass = std::min(product.pass, problem_.shape.depth);
-    // A depth of several axes is copied as a whole.
+    // Where liveness changes within the depth it is copied as a whole.
     for (const Operand* operand : {&a_, &b_}) {
-      if (operand->memory && operand->memory->operand().depth.size() > 1) product.pass = problem_.shape.depth;
+      if (operand->memory && is_compound(*operand->memory)) product.pass = problem_.shape.depth;
     }
   }
 

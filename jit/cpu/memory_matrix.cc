@@ -95,6 +95,57 @@ bool is_affine_along(const Kernel& kernel, const Plan& plan, ValueId view, int a
   }
 }
 
+// Whether no condition on the way depends on another axis too.
+bool is_separable_along(const Kernel& kernel, const Plan& plan, ValueId view, int axis) {
+  if (kernel.type(view).kind == tile::TypeKind::MemoryView) return true;
+  const Op& op = kernel.op(plan.definer(view));
+  const tile::Attributes& attributes = op.attributes;
+  const auto below = [&](int source_axis) {
+    return is_separable_along(kernel, plan, op.operands[0], source_axis);
+  };
+  switch (op.code) {
+    case Opcode::SliceView:
+    case Opcode::PadView:
+      return below(axis);
+    case Opcode::TransposeView:
+      return below(static_cast<int>(attributes.axes[static_cast<std::size_t>(axis)]));
+    case Opcode::BroadcastView: {
+      int kept = axis;
+      for (const std::int64_t inserted : attributes.axes) {
+        if (inserted == axis) return true;
+        if (inserted < axis) --kept;
+      }
+      return below(kept);
+    }
+    case Opcode::MergeView: {
+      const int first = static_cast<int>(attributes.axes.front()),
+                last = static_cast<int>(attributes.axes.back());
+      return axis == first || below(axis < first ? axis : axis + last - first);
+    }
+    case Opcode::SplitView: {
+      const int first = static_cast<int>(attributes.axes[0]),
+                parts = static_cast<int>(op.operands.size()) - 1;
+      if (axis >= first && axis < first + parts) return false;
+      return below(axis < first ? axis : axis - parts + 1);
+    }
+    case Opcode::WindowView: {
+      const int kernel_axes = static_cast<int>(attributes.axes.back()) + 1;
+      const int count = static_cast<int>(attributes.axes.size());
+      if (std::find(attributes.axes.begin(), attributes.axes.end(), axis) != attributes.axes.end())
+        return false;
+      if (axis >= kernel_axes && axis < kernel_axes + count) return false;
+      return below(axis < kernel_axes ? axis : axis - count);
+    }
+    case Opcode::GatherView: {
+      const int first = static_cast<int>(attributes.axes[0]), count = kernel.type(op.operands[1]).rank();
+      if (axis >= first && axis < first + count) return false;
+      return below(axis < first ? axis : axis - count + 1);
+    }
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 bool MemoryMatrix::is_plain(const Kernel& kernel, const Plan& plan, const LoadedOperand& operand) {
@@ -112,6 +163,17 @@ bool MemoryMatrix::is_affine(const std::vector<int>& axes) const {
   return std::all_of(axes.begin(), axes.end(), [&](int axis) {
     return is_affine_along(lowering_.kernel(), lowering_.plan(), operand_.view, axis);
   });
+}
+
+bool MemoryMatrix::is_separable(int axis) const {
+  return is_separable_along(lowering_.kernel(), lowering_.plan(), operand_.view, axis);
+}
+
+void MemoryMatrix::extend_depth(int axis, std::int64_t extent) {
+  operand_.box[static_cast<std::size_t>(axis)] = extent;
+  if (std::find(operand_.depth.begin(), operand_.depth.end(), axis) == operand_.depth.end()) {
+    operand_.depth.insert(operand_.depth.begin(), axis);
+  }
 }
 
 Coordinates MemoryMatrix::coordinates(const Values& at, int axis) {

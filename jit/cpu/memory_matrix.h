@@ -31,6 +31,12 @@ class MemoryMatrix {
   // Whether these axes run through memory in equal steps, which run() needs of the axis that it follows.
   bool is_affine(const std::vector<int>& axes) const;
 
+  // Whether the elements along an axis are live independently of the position on all other axes.
+  bool is_separable(int axis) const;
+
+  // Makes the box longer along an axis of the depth, or adds one outside of the others.
+  void extend_depth(int axis, std::int64_t extent);
+
   // Positions in the box by view axis; null: 0.
   Values origin() const { return Values(operand_.box.size(), nullptr); }
   Run run(const Values& at, int axis);

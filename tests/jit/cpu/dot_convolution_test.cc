@@ -20,7 +20,8 @@ struct Convolution {
   std::int64_t height = 9, width = 11, channels = 16, filters = 20;
   std::int64_t kernel = 3, stride = 1, dilation = 1, low = 1, high = 1;
   std::int64_t block_height = 2, block_width = 4, block_filters = 32, block_channels = 16;
-  bool merged = false;  // kernel axes inside one block of the contraction
+  bool merged = false;          // kernel axes inside one block of the contraction
+  bool channels_first = false;  // [n, c, h, w], contracted over channels first
 
   std::int64_t output(std::int64_t extent) const {
     return (extent + low + high - dilation * (kernel - 1) - 1) / stride + 1;
@@ -28,7 +29,10 @@ struct Convolution {
 
   Kernel build() const {
     KernelBuilder k("convolution");
-    const View x = k.input("x", Type::view(DType::F32, {kDynamic, kDynamic, kDynamic, channels}));
+    const View input = k.input(
+        "x", Type::view(DType::F32, channels_first ? std::vector{kDynamic, channels, kDynamic, kDynamic}
+                                                   : std::vector{kDynamic, kDynamic, kDynamic, channels}));
+    const View x = channels_first ? input.transpose({0, 2, 3, 1}) : input;
     const View w = k.input("w", Type::view(DType::F32, {kernel, kernel, channels, filters}));
     const View bias = k.input("bias", Type::view(DType::F32, {filters}));
     const View y = k.output("y", Type::view(DType::F32, {kDynamic, kDynamic, kDynamic, filters}));
@@ -81,7 +85,10 @@ struct Convolution {
     for (const Isa isa : isas()) {
       SCOPED_TRACE(fmt::format("{}x{}x{} -> {}, kernel {}, stride {}, dilation {}, pads {} {} {}", height,
                                width, channels, filters, kernel, stride, dilation, low, high, name(isa)));
-      Array x = Array::random(DType::F32, {batch, height, width, channels}, 3);
+      Array x = Array::random(DType::F32,
+                              channels_first ? std::vector{batch, channels, height, width}
+                                             : std::vector{batch, height, width, channels},
+                              3);
       Array w = Array::random(DType::F32, {kernel, kernel, channels, filters}, 4);
       Array bias = Array::random(DType::F32, {filters}, 5);
       Array y(DType::F32, {batch, oh, ow, filters});
@@ -97,7 +104,9 @@ struct Convolution {
                                column = c * stride + kw * dilation - low;
             if (row < 0 || row >= height || column < 0 || column >= width) continue;
             for (std::int64_t i = 0; i < channels; ++i) {
-              want.add(out, x.at(((n * height + row) * width + column) * channels + i),
+              want.add(out,
+                       x.at(channels_first ? ((n * channels + i) * height + row) * width + column
+                                           : ((n * height + row) * width + column) * channels + i),
                        w.at(((kh * kernel + kw) * channels + i) * filters + f));
             }
           }
@@ -162,8 +171,27 @@ TEST(DotConvolution, LargeKernelOverFewChannels) {
   convolution.height = 21;
   convolution.width = 18;
   convolution.check();
+  convolution.width = 5;  // a window reaches over both edges
+  convolution.check();
+  convolution.dilation = 2;
+  convolution.check();
+  convolution.dilation = 1;
   convolution.merged = true;
   convolution.check();
+}
+
+TEST(DotConvolution, ChannelsFirst) {
+  Convolution convolution;
+  convolution.channels_first = true;
+  convolution.channels = 5;
+  convolution.check();
+  convolution.stride = 2;
+  convolution.low = 2;
+  convolution.check();
+  convolution.dilation = 2;
+  convolution.check();
+  convolution.channels = 100;  // more segments than one product takes
+  convolution.check(1);
 }
 
 TEST(DotConvolution, KernelAxesMergedIntoOneBlock) {
