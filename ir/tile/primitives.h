@@ -397,7 +397,7 @@ To cast_element(From value) {
     // counts.
     constexpr std::uint64_t kDropped = (1 << 11) - 1;
     const bool negative = value < From{0};
-    std::uint64_t magnitude = static_cast<std::uint64_t>(value);
+    auto magnitude = static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
     if (negative) magnitude = 0 - magnitude;
     if (magnitude >> 53 && (magnitude & kDropped)) magnitude = (magnitude & ~kDropped) | (kDropped + 1);
     const double x = static_cast<double>(magnitude);

@@ -43,10 +43,10 @@ TileValue rearranged(const TileValue& from, const Type& type, std::int64_t offse
 }
 
 // The operand itself if a flat loop can read it (as many elements, or one), else broadcast into `storage`.
-const TileValue& spread(const TileValue& value, const Type& type, TileValue& storage) {
-  if (value.elements() == 1 || value.elements() == type.elements()) return value;
-  storage = broadcast(value, Type::tile(value.dtype(), type.extents));
-  return storage;
+const TileValue* spread(const TileValue* value, const Type& type, TileValue& storage) {
+  if (value->elements() == 1 || value->elements() == type.elements()) return value;
+  storage = broadcast(*value, Type::tile(value->dtype(), type.extents));
+  return &storage;
 }
 
 std::int64_t step(const TileValue& value) { return value.elements() == 1 ? 0 : 1; }
@@ -144,7 +144,7 @@ TileValue elementwise(Function function, TileValues operands, const Type& type) 
   TileValue result(type);
   const std::int64_t count = result.elements();
   TileValue spread_a, spread_b, spread_c;
-  const TileValue& a = spread(*operands[0], type, spread_a);
+  const TileValue& a = *spread(operands[0], type, spread_a);
   const std::int64_t step_a = step(a);
   if (operands.size() == 1) {
     with_element_type(a.dtype(), [&]<typename T>() {
@@ -156,7 +156,7 @@ TileValue elementwise(Function function, TileValues operands, const Type& type) 
     });
     return result;
   }
-  const TileValue& b = spread(*operands[1], type, spread_b);
+  const TileValue& b = *spread(operands[1], type, spread_b);
   const std::int64_t step_b = step(b);
   if (function == Function::Ldexp) {
     with_element_type(a.dtype(), [&]<typename T>() {
@@ -179,7 +179,7 @@ TileValue elementwise(Function function, TileValues operands, const Type& type) 
     });
     return result;
   }
-  const TileValue& c = spread(*operands[2], type, spread_c);
+  const TileValue& c = *spread(operands[2], type, spread_c);
   const std::int64_t step_c = step(c);
   with_element_type(type.element, [&]<typename T>() {
     T* out = result.data<T>();

@@ -18,6 +18,17 @@ std::string softmax(const Executor& run, std::int64_t rows, std::int64_t columns
   return compare(y.data(), want.data(), 1e-6);
 }
 
+// A row that its local memory cannot hold.
+std::string softmax_too_long(const Executor& run) {
+  Array<float> x({1, 65537}), y({1, 65537});
+  try {
+    run(paper_kernels("softmax", {})[0], std::vector{x.argument(), y.argument()});
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::LimitExceeded ? "" : error.what();
+  }
+  return "no error";
+}
+
 std::string layer_norm(const Executor& run, std::int64_t rows, std::int64_t columns, std::int64_t block) {
   Array<float> x = Array<float>::random({rows, columns}, 2), y({rows, columns});
   Array<float> scale = Array<float>::random({columns}, 3), bias = Array<float>::random({columns}, 4);
@@ -94,6 +105,7 @@ std::vector<PaperCase> paper_rows() {
           });
     }
   }
+  cases.push_back({"softmax_too_long", softmax_too_long});
   return cases;
 }
 

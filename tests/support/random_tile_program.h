@@ -25,7 +25,7 @@ struct RandomProgramOptions {
 
 class RandomProgram {
  public:
-  RandomProgram(std::uint64_t seed, const RandomProgramOptions& options = {});
+  explicit RandomProgram(std::uint64_t seed, const RandomProgramOptions& options = {});
 
   Kernel kernel;
   struct Buffer {
