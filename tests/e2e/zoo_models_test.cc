@@ -1,6 +1,7 @@
 // Whole models on generated kernels against the same model computed in f64 by the reference kernels: for each
 // instruction set, from a cold and a warm cache, with one thread and two, at several sizes, without a single fallback.
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -84,7 +85,7 @@ TEST_P(ZooModels, AgreeWithTheTruthWithoutFallback) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ZooModels, ::testing::ValuesIn(kCases),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace kiln

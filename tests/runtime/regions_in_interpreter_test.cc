@@ -106,6 +106,35 @@ TEST(Regions, ConvolutionNetwork) {
       false, {1, 2});
 }
 
+TEST(Regions, ResidualBlocksWithBatchNormalization) {
+  check(
+      [](Graph& g) {
+        const auto normalised = [&](ValueId x, std::uint64_t seed) {
+          const std::int64_t channels = (*g.value(x).shape)[1].constant();
+          ValueId variance = random_weights(g, {channels}, seed + 3);
+          for (float& v : g.value(variance).constant->as_mutable<float>()) v = v * v + 0.5F;
+          return g.add(OpKind::BatchNormalization, {x, random_weights(g, {channels}, seed), random_weights(g, {channels}, seed + 1),
+                                                    random_weights(g, {channels}, seed + 2), variance});
+        };
+        const auto convolution = [&](ValueId x, std::int64_t outputs, std::int64_t step, std::uint64_t seed) {
+          const std::int64_t channels = (*g.value(x).shape)[1].constant();
+          return g.add(OpKind::Conv, {x, random_weights(g, {outputs, channels, 3, 3}, seed)},
+                       {{"pads", graph::list({1, 1, 1, 1})}, {"strides", graph::list({step, step})}});
+        };
+        const ValueId x = symbolic_input(g, {3, 12, 12});
+        ValueId y = g.add(OpKind::Relu, {normalised(convolution(x, 8, 1, 10), 20)});
+        y = g.add(OpKind::MaxPool, {y}, {{"kernel_shape", graph::list({3, 3})}, {"strides", graph::list({2, 2})}, {"pads", graph::list({1, 1, 1, 1})}});
+        ValueId z = g.add(OpKind::Relu, {normalised(convolution(y, 16, 2, 30), 40)});
+        z = normalised(convolution(z, 16, 1, 50), 60);
+        const ValueId shortcut = normalised(
+            g.add(OpKind::Conv, {y, random_weights(g, {16, 8, 1, 1}, 70)}, {{"strides", graph::list({2, 2})}}), 80);
+        z = g.add(OpKind::Relu, {g.add(OpKind::Add, {z, shortcut})});
+        z = normalised(z, 90);
+        g.outputs = {g.add(OpKind::Flatten, {g.add(OpKind::GlobalAveragePool, {z})})};
+      },
+      false, {1, 2});
+}
+
 TEST(Regions, StridedGroupedAndAveraged) {
   check(
       [](Graph& g) {
