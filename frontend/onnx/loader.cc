@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <onnx/onnx_pb.h>
@@ -15,7 +16,8 @@ namespace kiln::frontend {
 namespace {
 
 graph::Graph load(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                  const std::string& folder, const std::string& description, const LoadOptions& options) {
+                  std::optional<std::string> folder, const std::string& description,
+                  const LoadOptions& options) {
   // A graph within a graph is three messages deeper: node, attribute, graph.
   WireLimits wire;
   wire.depth = 3 * options.limits.nesting + 16;
@@ -23,7 +25,7 @@ graph::Graph load(std::span<const std::byte> bytes, std::shared_ptr<const void> 
   TensorStorage storage;
   storage.payloads = parse(bytes, wire, description, model);
   storage.owner = std::move(owner);
-  storage.folder = folder;
+  storage.folder = std::move(folder);
   storage.max_external_bytes = options.limits.external_bytes;
   TensorReader tensors(std::move(storage));
   return import_model(model, tensors, options);
@@ -33,13 +35,14 @@ graph::Graph load(std::span<const std::byte> bytes, std::shared_ptr<const void> 
 
 graph::Graph load_model(const std::string& path, const LoadOptions& options) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path, options.limits.model_bytes);
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return load(file->bytes(), file, folder, "'" + path + "'", options);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return load(file->bytes(), file, folder.empty() ? "." : folder.string(), "'" + path + "'", options);
 }
 
 graph::Graph load_model_bytes(std::span<const std::byte> bytes, const std::string& folder,
                               const LoadOptions& options) {
-  return load(bytes, nullptr, folder, "the model", options);
+  const std::optional<std::string> place = folder.empty() ? std::nullopt : std::optional(folder);
+  return load(bytes, nullptr, place, "the model", options);
 }
 
 }  // namespace kiln::frontend

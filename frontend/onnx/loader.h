@@ -42,7 +42,8 @@ struct LoadOptions {
 // mapped files, which must not be truncated while the Graph or a Tensor of it lives.
 graph::Graph load_model(const std::string& path, const LoadOptions& options = {});
 
-// The same for a model in memory: `bytes` are read during the call only. External data lie below `folder`.
+// The same for a model in memory: `bytes` are read during the call only. External data lie below `folder`;
+// with an empty one they are refused.
 graph::Graph load_model_bytes(std::span<const std::byte> bytes, const std::string& folder,
                               const LoadOptions& options = {});
 

@@ -99,7 +99,7 @@ std::shared_ptr<const MappedFile> MappedFile::open_below(const std::string& fold
   if (parts.empty() || std::find(parts.begin(), parts.end(), "..") != parts.end()) {
     throw_caller(ErrorCode::InvalidModel, "external data location '{}' leaves the model's folder", location);
   }
-  Descriptor current(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  Descriptor current(::open(folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
   if (current.number() < 0) throw_open_error(folder, errno);
   for (const std::string& part : parts) {
     const int flags = kOpenFlags | O_NOFOLLOW | (&part == &parts.back() ? 0 : O_DIRECTORY);

@@ -161,6 +161,9 @@ TEST_F(ModelFolder, ModelsAndTheirExternalDataAreMapped) {
   EXPECT_EQ(constant.extents(), (Extents{256, 10}));
   EXPECT_TRUE(std::all_of(constant.data(), constant.data() + constant.byte_size(),
                           [](std::byte byte) { return byte == std::byte{1}; }));
+  const std::string bytes = builder.bytes();
+  EXPECT_THROW(load_model_bytes(std::as_bytes(std::span(bytes)), ""), Error);
+  EXPECT_NO_THROW(load_model_bytes(std::as_bytes(std::span(bytes)), folder.string()));
   // Mapped at the start of a page, not copied.
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(constant.data()) % 4096, 0U);
 }

@@ -5,6 +5,7 @@
 #include <kiln/error.h>
 
 #include "frontend/onnx/operators.h"
+#include "ir/graph/contract.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln::frontend {
@@ -379,6 +380,14 @@ TEST(Operators, HaveVersionRangesThatDoNotOverlap) {
           << a.name << " from " << a.since << " and " << b.since;
     }
   }
+}
+
+TEST(Operators, CoverTheGraphAndNothingElse) {
+  for (const graph::OpContract& contract : graph::contracts()) {
+    EXPECT_NO_THROW(find_operator(contract.domain, contract.name, kNewestOpset)) << contract.name;
+  }
+  EXPECT_THROW(find_operator("ai.onnx", "Gelu", 19), Error);
+  EXPECT_THROW(find_operator("ai.onnx.ml", "Gelu", 20), Error);
 }
 
 }  // namespace
