@@ -65,9 +65,12 @@ class DotLowering {
     choose_register_tile();
   }
 
-  // `body`: emits what an iteration computes before its dot; used where iterations cannot be joined.
-  void lower(ValueId result, const std::function<void()>& body) {
+  // `body`: emits what an iteration computes before its dot; used where iterations cannot be joined. `site`:
+  // the dot's or the contract's Op.
+  void lower(OpId site, ValueId result, const std::function<void()>& body) {
     split_indices();
+    const std::vector<OpId>& top = kernel_.block(kernel_.body).ops;
+    packs_last_ = outer_.empty() && std::find(top.begin(), top.end(), site) != top.end();
     allocate_result(result);
     const bool loops = !outer_.empty();
     const bool starts_from_zero = is_zero(problem_.initial);
@@ -596,10 +599,14 @@ class DotLowering {
     operands.a_offset = code_.index(0);
     if (a_.memory) {
       bind_inner_to_start();
-      loop_over_segments([&](llvm::Value* segment) { a_segment(product, range, segment); });
-      bind_segments(false);
+      unless_unchanged(a_, range, product.live_rows, [&] {
+        clear_zeros(product);
+        loop_over_segments([&](llvm::Value* segment) { a_segment(product, range, segment); });
+        bind_segments(false);
+      });
       return;
     }
+    clear_zeros(product);
     // A tile in scratch, [batch][row][depth].
     llvm::Value* const elements = code_.mul(batch_, code_.index(problem_.shape.rows * problem_.shape.depth));
     llvm::Value* const base =
@@ -887,7 +894,7 @@ class DotLowering {
       return {b, b_pitch_, segment_pitch, b_panel_pitch_};
     };
     const auto packed = [&]() -> Values {
-      pack_b(product, range);
+      unless_unchanged(b_, range, product.live_columns, [&] { pack_b(product, range); });
       const std::int64_t pitch = product.padded_columns() * byte_width(b_packed_type(product));
       return {b_pack_, code_.index(pitch), code_.index(product.pass * pitch),
               code_.index(shape_.columns() * byte_width(b_packed_type(product)))};
@@ -999,7 +1006,6 @@ class DotLowering {
   void allocate_packs(const BlockProduct& product) {
     a_rows_ = scratch(segment_count_ * product.padded_rows() * 8);
     zeros_ = scratch((product.pass + lanes_) * width_);
-    clear(zeros_, round_up((product.pass + lanes_) * width_, 64));
     a_pack_pitch_ = round_up(product.pass, lanes_);
     if (a_pack_pitch_ * width_ % 4096 == 0) a_pack_pitch_ += lanes_;
     const bool a_copies = !a_direct_ && (a_.memory || a_.dtype != accumulator_);
@@ -1010,6 +1016,69 @@ class DotLowering {
       const std::int64_t rows = (segment_count_ - 1) * product.pass + round_up(product.pass, lanes_);
       b_pack_ = scratch((rows * product.padded_columns() + lanes_) * byte_width(b_packed_type(product)));
     }
+  }
+
+  void clear_zeros(const BlockProduct& product) {
+    clear(zeros_, round_up((product.pass + lanes_) * width_, 64));
+  }
+
+  // Programs that follow one another often need the same pointers or the same copies of an operand: one row
+  // block meets several column panels, or the other way round. `prepare` runs only if something that it
+  // depends on has changed since it ran last in this call.
+  void unless_unchanged(const Operand& operand, const ContractRange& range, llvm::Value* live,
+                        const std::function<void()>& prepare) {
+    Values key{batch_, first_, range.begin, range.count, live};
+    const Op& load = kernel_.op(operand.memory->operand().load);
+    if (!packs_last_ || !add_key(load, key)) return prepare();
+    std::erase_if(key, [&](llvm::Value* value) { return code_.level_of(value) == 0; });
+    llvm::Value* const slots = code_.stack(static_cast<std::int64_t>(key.size() + 1) * 8);
+    const auto slot = [&](std::size_t k) {
+      return code_.builder().CreateConstGEP1_64(code_.builder().getInt64Ty(), slots, k);
+    };
+    {
+      const Code::Hoist hoist(code_, {});
+      code_.builder().CreateAlignedStore(code_.index(0), slots, llvm::Align(8));
+    }
+    llvm::Value* same = code_.builder().CreateICmpNE(
+        code_.builder().CreateAlignedLoad(code_.builder().getInt64Ty(), slots, llvm::Align(8)),
+        code_.index(0));
+    for (std::size_t k = 0; k < key.size(); ++k) {
+      llvm::Value* const last =
+          code_.builder().CreateAlignedLoad(code_.builder().getInt64Ty(), slot(k + 1), llvm::Align(8));
+      same = code_.builder().CreateAnd(same, code_.builder().CreateICmpEQ(last, key[k]));
+    }
+    code_.branch(
+        same, [] { return Values{}; },
+        [&] {
+          prepare();
+          code_.builder().CreateAlignedStore(code_.index(1), slots, llvm::Align(8));
+          for (std::size_t k = 0; k < key.size(); ++k) {
+            code_.builder().CreateAlignedStore(key[k], slot(k + 1), llvm::Align(8));
+          }
+          return Values{};
+        });
+  }
+  // Adds the scalars that a load's or a view's elements depend on; false if they depend on memory that may
+  // change.
+  bool add_key(const Op& op, Values& key) const {
+    for (const ValueId operand : op.operands) {
+      if (!kernel_.type(operand).is_view()) {
+        if (!is_index(operand)) key.push_back(l_.scalar(operand));
+        continue;
+      }
+      const OpId definer = l_.plan().definer(operand);
+      if (definer) {
+        if (kernel_.op(definer).code == Opcode::Local || !add_key(kernel_.op(definer), key)) return false;
+        continue;
+      }
+      for (const tile::Parameter& parameter : kernel_.parameters) {
+        if (parameter.value == operand &&
+            (parameter.access != tile::Access::In || parameter.alias_group != 0)) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   void bind_inner_to_start() {
@@ -1027,7 +1096,8 @@ class DotLowering {
   MicroKernelShape shape_;
   BlockProduct product_;
 
-  bool joined_ = false;  // iterations of the contract become one product, but for the outer indices
+  bool packs_last_ = false;  // pointers and copies in scratch are still there when the next program begins
+  bool joined_ = false;      // iterations of the contract become one product, but for the outer indices
   std::optional<std::size_t> inner_;
   std::vector<std::size_t> segments_, outer_;
   std::vector<std::int64_t> segment_counts_;
@@ -1063,7 +1133,7 @@ class DotLowering {
 
 void lower_dot(Lowering& lowering, OpId dot) {
   const Kernel& kernel = lowering.kernel();
-  DotLowering(lowering, dot_problem(kernel, dot)).lower(kernel.op(dot).results[0], [] {});
+  DotLowering(lowering, dot_problem(kernel, dot)).lower(dot, kernel.op(dot).results[0], [] {});
 }
 
 bool lower_dot_contract(Lowering& lowering, OpId contract) {
@@ -1072,7 +1142,7 @@ bool lower_dot_contract(Lowering& lowering, OpId contract) {
   if (!problem) return false;
   const OpId dot = problem->dot;
   const Op& op = kernel.op(contract);
-  DotLowering(lowering, std::move(*problem)).lower(op.results[0], [&] {
+  DotLowering(lowering, std::move(*problem)).lower(contract, op.results[0], [&] {
     for (const OpId inner : kernel.block(op.blocks[0]).ops) {
       if (inner != dot && kernel.op(inner).code != Opcode::Yield) lowering.lower_op(inner);
     }

@@ -130,6 +130,10 @@ TEST(DotGemm, TransposedOperands) {
       gemm.transpose_b = transpose_b;
       gemm.check(13, 70, 37);
       gemm.check(12, 64, 32);
+      // Row blocks that follow one another share what was made of B.
+      Schedule schedule;
+      schedule.grid_order = {1, 0};
+      gemm.check(40, 150, 37, schedule);
     }
   }
 }
