@@ -3,8 +3,8 @@
 //
 //   gemm_bench [x86-64-v3|x86-64-v4] [MxNxK ...]
 //
-// "packed" contenders have B prepared before timing; the others read it row-major. Medians of interleaved
-// rounds.
+// "session" is an ONNX MatMul with constant B through Session::run. "packed" contenders have B prepared
+// before timing; the others read it row-major. Medians of interleaved rounds.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -30,6 +30,8 @@ extern "C" void openblas_set_num_threads(int threads);
 #include <oneapi/dnnl/dnnl.hpp>
 extern "C" void omp_set_num_threads(int threads) __attribute__((weak));  // of the OpenMP library that it uses
 #endif
+
+#include <kiln/kiln.h>
 
 #include "ir/base/errors.h"
 #include "ir/tile/builder.h"
@@ -208,6 +210,74 @@ class Generated {
   std::int64_t high_[kiln::jit::kMaxGridRank] = {};
 };
 
+// A protobuf message in the making: enough of the format for a model of one node.
+class Message {
+ public:
+  Message& number(unsigned field, std::uint64_t value) {
+    varint(field << 3);
+    varint(value);
+    return *this;
+  }
+  Message& bytes(unsigned field, std::string_view value) {
+    varint(field << 3 | 2);
+    varint(value.size());
+    text_.append(value);
+    return *this;
+  }
+  Message& message(unsigned field, const Message& value) { return bytes(field, value.text_); }
+  const std::string& text() const { return text_; }
+
+ private:
+  void varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) text_.push_back(static_cast<char>(value | 0x80));
+    text_.push_back(static_cast<char>(value));
+  }
+  std::string text_;
+};
+
+// ONNX: y[m x n] = MatMul(x[m x k], b), m bound by each run and b constant.
+std::string matmul_model(const Shape& shape, const float* b) {
+  const auto extent = [](std::int64_t value) {
+    return Message().number(1, static_cast<std::uint64_t>(value));
+  };
+  const auto value = [&](std::string_view name, std::int64_t columns) {
+    const Message dims = Message().message(1, Message().bytes(2, "m")).message(1, extent(columns));
+    return Message().bytes(1, name).message(2, Message().message(1, Message().number(1, 1).message(2, dims)));
+  };
+  const auto size = static_cast<std::size_t>(shape.k * shape.n) * sizeof(float);
+  Message constant;
+  constant.number(1, static_cast<std::uint64_t>(shape.k)).number(1, static_cast<std::uint64_t>(shape.n));
+  constant.number(2, 1).bytes(8, "b").bytes(9, {reinterpret_cast<const char*>(b), size});
+  Message graph;
+  graph.message(1, Message().bytes(1, "x").bytes(1, "b").bytes(2, "y").bytes(4, "MatMul")).bytes(2, "matmul");
+  graph.message(5, constant).message(11, value("x", shape.k)).message(12, value("y", shape.n));
+  return Message().number(1, 8).message(7, graph).message(8, Message().bytes(1, "").number(2, 13)).text();
+}
+
+// The same product through the public API.
+class Served {
+ public:
+  Served(const Shape& shape, Isa isa, float* a, const float* b, float* c)
+      : session_(load(shape, isa, b)),
+        inputs_{kiln::Tensor::view(DType::F32, {shape.m, shape.k}, a)},
+        outputs_{kiln::Tensor::view(DType::F32, {shape.m, shape.n}, c)} {}
+  void run() { session_.run(inputs_, outputs_); }
+  kiln::SessionStats stats() const { return session_.stats(); }
+
+ private:
+  static kiln::Session load(const Shape& shape, Isa isa, const float* b) {
+    kiln::Options options;
+    options.target = kiln::name(isa);
+    options.threads = 1;
+    options.cache = "off";
+    options.strict = true;
+    const std::string model = matmul_model(shape, b);
+    return kiln::Session::load_bytes(std::as_bytes(std::span(model)), "", options);
+  }
+  kiln::Session session_;
+  std::vector<kiln::Tensor> inputs_, outputs_;
+};
+
 struct Contender {
   std::string name;
   std::function<void()> run;
@@ -287,7 +357,9 @@ void measure(const Shape& shape, const kiln::Target& target, double peak) {
                       c = floats(shape.m * shape.n);
   Generated packed(shape, target, true, a.get(), b.get(), c.get());
   Generated plain(shape, target, false, a.get(), b.get(), c.get());
+  Served served(shape, target.isa, a.get(), b.get(), c.get());
   std::vector<Contender> contenders;
+  contenders.push_back({"kiln session", [&] { served.run(); }, {}});
   contenders.push_back({"kiln packed", [&] { packed.run(); }, {}});
   contenders.push_back({"kiln", [&] { plain.run(); }, {}});
   add_peers(contenders, shape, a.get(), b.get(), c.get());
@@ -306,8 +378,8 @@ void measure(const Shape& shape, const kiln::Target& target, double peak) {
     const double rate = shape.flops() / contender.median();
     fmt::print(" | {} {:.1f} GF/s ({:.0f} %)", contender.name, rate * 1e-9, 100 * rate / peak);
   }
-  for (Generated* generated : {&packed, &plain}) {
-    generated->run();
+  for (std::size_t i = 0; i < 3; ++i) {
+    contenders[i].run();
     const double error = sampled_error(shape, a.get(), b.get(), c.get());
     if (!(error < 1e-5))
       kiln::throw_bug("the generated product of {}x{}x{} is off by {}", shape.m, shape.n, shape.k, error);
