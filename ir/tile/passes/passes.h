@@ -12,7 +12,8 @@ namespace kiln::tile {
 // Replaces every Function that is not a primitive by its expansion (expansions.cc).
 void expand_functions(Kernel& kernel);
 
-// Removes Ops without effect whose results are unused, folds constants and merges equal pure Ops of a Block.
+// Removes Ops without effect whose results are unused, folds constants, merges equal pure Ops of a Block and
+// those around it, and puts the Block of a branch or loop that is known to run once in its place.
 void simplify(Kernel& kernel);
 
 // Canonical bytes for hashing: Values by number in order of definition, no names, fixed order,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/base/byte_writer.h"
+#include "ir/base/checked_math.h"
 #include "ir/tile/interpreter.h"
 #include "ir/tile/op_rule.h"
 #include "ir/tile/passes/passes.h"
@@ -61,6 +62,9 @@ class Simplifier {
 
   // Folds and merges, in order, with what enclosing Blocks have made available.
   void forward(BlockId block);
+  void forward_ops(const std::vector<OpId>& ops, std::vector<OpId>& kept);
+  bool runs_at_most_once(const Op& op) const;
+  void inline_block(OpId op, std::vector<OpId>& kept);
   bool fold(Op& op);
   std::optional<ValueId> same_as(const Op& op) const;
   static std::string key(const Kernel& kernel, const Op& op);
@@ -268,12 +272,22 @@ std::string Simplifier::key(const Kernel& kernel, const Op& op) {
 void Simplifier::forward(BlockId block) {
   available_.emplace_back();
   std::vector<OpId> kept;
-  for (const OpId id : std::vector<OpId>(kernel_.block(block).ops)) {
+  forward_ops(std::vector<OpId>(kernel_.block(block).ops), kept);
+  kernel_.blocks[block.index].ops = std::move(kept);
+  available_.pop_back();
+}
+
+void Simplifier::forward_ops(const std::vector<OpId>& ops, std::vector<OpId>& kept) {
+  for (const OpId id : ops) {
     Op& op = kernel_.ops[id.index];
     for (ValueId& operand : op.operands) operand = replaced_(operand);
     if (const std::optional<ValueId> same = same_as(op)) {
       replaced_.set(op.results[0], *same);
       dropped_.push_back(id);
+      continue;
+    }
+    if (runs_at_most_once(op)) {
+      inline_block(id, kept);
       continue;
     }
     fold(op);
@@ -293,8 +307,48 @@ void Simplifier::forward(BlockId block) {
     for (const BlockId inner : op.blocks) forward(inner);
     kept.push_back(id);
   }
-  kernel_.blocks[block.index].ops = std::move(kept);
-  available_.pop_back();
+}
+
+// A branch whose side is known, or a loop that is known to run once or not at all.
+bool Simplifier::runs_at_most_once(const Op& op) const {
+  if (op.code == Opcode::If) return literal(op.operands[0]).has_value();
+  if (op.code != Opcode::For) return false;
+  const std::optional<Literal> low = literal(op.operands[0]), high = literal(op.operands[1]);
+  const std::optional<Literal> step = literal(op.operands[2]);
+  if (!low || !high || !step || step->as_integer() < 1) return false;
+  const std::optional<std::int64_t> next = checked_add(low->as_integer(), step->as_integer());
+  return !next || *next >= high->as_integer();
+}
+
+// Puts the Ops of the Block that runs, if one does, in place of the Op.
+void Simplifier::inline_block(OpId id, std::vector<OpId>& kept) {
+  Op& op = kernel_.ops[id.index];
+  const std::vector<BlockId> blocks = std::exchange(op.blocks, {});
+  std::optional<BlockId> runs = blocks[0];
+  if (op.code == Opcode::If) {
+    runs = blocks[literal(op.operands[0])->bits != 0 ? 0 : 1];
+  } else if (literal(op.operands[0])->as_integer() >= literal(op.operands[1])->as_integer()) {
+    runs.reset();
+  }
+  for (const BlockId block : blocks) {
+    if (block == runs) continue;
+    for (const OpId unreached : kernel_.block(block).ops) dropped_.push_back(unreached);
+  }
+  dropped_.push_back(id);
+  std::vector<ValueId> values(op.operands.begin() + (op.code == Opcode::For ? 3 : 1), op.operands.end());
+  if (runs) {
+    const Block block = kernel_.block(*runs);
+    for (std::size_t i = 0; i < block.arguments.size(); ++i) {
+      replaced_.set(block.arguments[i], i == 0 ? op.operands[0] : values[i - 1]);
+    }
+    const OpId yield = block.ops.back();
+    forward_ops({block.ops.begin(), block.ops.end() - 1}, kept);
+    values = kernel_.op(yield).operands;
+    for (ValueId& value : values) value = replaced_(value);
+    dropped_.push_back(yield);
+  }
+  const std::vector<ValueId>& results = kernel_.op(id).results;
+  for (std::size_t i = 0; i < results.size(); ++i) replaced_.set(results[i], values[i]);
 }
 
 // The Op is gone, and with it its uses and those of the Blocks in it.

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 
+#include "ir/base/checked_math.h"
+#include "ir/tile/interpreter.h"
+
 namespace kiln::tile {
 namespace {
 
@@ -57,6 +60,24 @@ TEST(KernelBuilder, NumbersTakeTheDtypeOfTheOtherOperand) {
   EXPECT_EQ(fma(half, 2, 1).type(), half.type());
   EXPECT_EQ((k.full(DType::F32, {4, 1}, 1) + k.full(DType::F32, {3}, 1)).type(),
             Type::tile(DType::F32, {4, 3}));
+}
+
+TEST(KernelBuilder, IndexArithmeticRoundsForEverySign) {
+  for (const std::int64_t a : {-13, -12, -1, 0, 1, 11, 12, 13}) {
+    for (const std::int64_t b : {-4, -1, 1, 4}) {
+      KernelBuilder k("index");
+      const View y = k.output("y", Type::view(DType::I64, {3}));
+      y.store({0}, floordiv(k.index(a), b));
+      y.store({1}, ceildiv(k.index(a), k.index(b)));
+      y.store({2}, mod(k.index(a), b));
+      std::vector<std::int64_t> out(3);
+      interpret(k.finish(),
+                std::vector<Argument>{ViewArgument{std::as_writable_bytes(std::span(out)), 0, {3}, {1}}});
+      EXPECT_EQ(out[0], floor_divide(a, b)) << a << " " << b;
+      EXPECT_EQ(out[1], ceil_divide(a, b)) << a << " " << b;
+      EXPECT_EQ(out[2], floor_modulo(a, b)) << a << " " << b;
+    }
+  }
 }
 
 TEST(KernelBuilder, MisuseThrowsAtOnce) {

@@ -91,6 +91,37 @@ TEST(Simplify, FoldsConstants) {
   EXPECT_EQ(out, (std::vector<std::int64_t>{2, 2, 2, 2}));
 }
 
+TEST(Simplify, InlinesWhatRunsOnce) {
+  KernelBuilder k("once");
+  const View x = k.input("x", Type::view(DType::F32, {5}));
+  const View y = k.output("y", Type::view(DType::F32, {4}));
+  const Expr sum =
+      k.loop(0, x.dim(0), 8, {k.constant(DType::F32, 1)}, [&](Expr j, const Exprs& carried) -> Exprs {
+        return {carried[0] + k.reduce(Combiner::Sum, x.load({j}, {8}), 0)};
+      })[0];
+  const Expr nothing = k.loop(3, 3, 1, {sum}, [&](Expr, const Exprs& carried) -> Exprs {
+    y.store({0}, carried[0]);
+    return {carried[0] * 2};
+  })[0];
+  const Expr side = k.branch(
+      gt(x.dim(0), 4), [&]() -> Exprs { return {nothing + 1}; },
+      [&]() -> Exprs {
+        y.store({1}, nothing);
+        return {nothing};
+      })[0];
+  y.store({2}, side);
+  Kernel kernel = k.finish();
+  simplify(kernel);
+  verify(kernel);
+  EXPECT_EQ(count(kernel, Opcode::For) + count(kernel, Opcode::If), 0);
+  EXPECT_EQ(count(kernel, Opcode::Store), 1);
+  std::vector<float> in = {1, 2, 3, 4, 5}, out(4);
+  const std::vector<Argument> arguments = {ViewArgument{std::as_writable_bytes(std::span(in)), 0, {5}, {1}},
+                                           ViewArgument{std::as_writable_bytes(std::span(out)), 0, {4}, {1}}};
+  interpret(kernel, arguments);
+  EXPECT_EQ(out, (std::vector<float>{0, 0, 17, 0}));
+}
+
 TEST(Simplify, KeepsWhatMayFail) {
   KernelBuilder k("fails");
   const Expr divisor = k.scalar("divisor", DType::I64);
