@@ -2,12 +2,15 @@
 """Fits the polynomials of ir/tile/expansions.cc and writes ir/tile/polynomials.h.
 
     scripts/fit_polynomials.py > ir/tile/polynomials.h
+    scripts/fit_polynomials.py --check ir/tile/polynomials.h    # says whether that is what it would write
 
 Each fit is a minimax (Remez exchange) of relative error over the interval where an expansion uses it, in
 70-digit decimal arithmetic with series of our own, so nothing but the standard library is needed. Coefficients
 are rounded from the lowest order up, and what is left is fitted again after each rounding.
 """
 
+import contextlib
+import io
 import struct
 import sys
 from decimal import Decimal as D
@@ -270,4 +273,11 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--check"]:
+        with contextlib.redirect_stdout(io.StringIO()) as written:
+            main()
+        with open(sys.argv[2], encoding="utf-8") as file:
+            if file.read() != written.getvalue():
+                sys.exit(f"{sys.argv[2]} is not what scripts/fit_polynomials.py writes")
+    else:
+        main()
