@@ -59,10 +59,12 @@ class SegmentPlanner {
     }
     require(end > first_region, "region {} waits for a size that nothing makes", first_region);
     place_values(end);
+    evaluate_known_inputs(end);
     Segment segment;
     for (std::size_t i = first_region; i < end; ++i) add_steps(segment, i);
     segment.arena_bytes = arena_bytes_;
     segment.next_region = end;
+    for (auto& [id, tensor] : known_) segment.known.push_back(std::move(tensor));
     return segment;
   }
 
@@ -183,6 +185,19 @@ class SegmentPlanner {
     return {.kind = BufferRef::Kind::Arena, .index = segment_, .offset = offset};
   }
 
+  // Shape arithmetic has no Step that writes it: Kernels that read it get a tensor of the Plan's own.
+  void evaluate_known_inputs(std::size_t end) {
+    for (std::size_t i = first_region_; i < end; ++i) {
+      if (!model_.regions()[i].generated()) continue;
+      for (const ValueId input : model_.regions()[i].region.inputs) {
+        const ValueId storage = storage_of(input);
+        const graph::Value& value = graph_.value(storage);
+        if (value.constant || !is_known(value) || known_.contains(storage)) continue;
+        known_.emplace(storage, elements_tensor(value, bindings_));
+      }
+    }
+  }
+
   struct Workspace {
     std::size_t region = 0;
     int value = 0;
@@ -223,6 +238,8 @@ class SegmentPlanner {
       return {.kind = BufferRef::Kind::Input,
               .index = static_cast<std::uint32_t>(input - graph_.inputs.begin())};
     }
+    if (const auto known = known_.find(storage); known != known_.end())
+      return {.fixed = known->second.data()};
     const auto placed = placements_.find(storage);
     require(placed != placements_.end(), "value {} is read before it has memory", value.name);
     return placed->second;
@@ -322,6 +339,7 @@ class SegmentPlanner {
   Placements& placements_;
   std::unordered_map<ValueId, Life> lives_;
   std::vector<Workspace> workspaces_;
+  std::unordered_map<ValueId, Tensor> known_;
   std::size_t first_region_ = 0;
   int step_ = 0;
   std::int64_t arena_bytes_ = 0;

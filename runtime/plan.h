@@ -52,6 +52,7 @@ using Step = std::variant<LaunchStep, ReferenceStep, BindStep>;
 // Steps that can be planned together: up to a result whose size shows only when it is there.
 struct Segment {
   std::vector<Step> steps;
+  std::vector<Tensor> known;  // evaluated shape arithmetic that kernels read
   std::int64_t arena_bytes = 0;
   std::size_t next_region = 0;  // where the following Segment starts; regions().size() after the last
 };

@@ -98,10 +98,58 @@ std::optional<std::vector<std::int64_t>> reduced_axes(const Graph& graph, const 
   return axes;
 }
 
-// One-element constants and index operands become part of the code.
-bool is_embedded(const graph::Value& value) {
-  if (value.elements) return true;
-  return value.constant && (value.constant->elements() == 1 || value.dtype == DType::I64);
+// True for an operand that says where or how many (axes, a shape, pads ...) rather than being read.
+bool says_where(const Node& node, std::size_t operand) {
+  switch (contract(node.op).fusion) {
+    case FusionClass::Elementwise:
+    case FusionClass::Dot:
+    case FusionClass::Pool:
+      return false;
+    case FusionClass::Rows:
+    case FusionClass::View:
+    case FusionClass::Movement:
+    case FusionClass::Shape:
+    case FusionClass::Opaque:
+      break;
+  }
+  switch (node.op) {
+    case OpKind::Gather:
+    case OpKind::GatherElements:
+    case OpKind::GatherND:
+    case OpKind::ScatterElements:
+    case OpKind::ScatterND:
+    case OpKind::Concat:
+    case OpKind::ReverseSequence:
+    case OpKind::LayerNormalization:
+    case OpKind::RMSNormalization:
+    case OpKind::InstanceNormalization:
+    case OpKind::GroupNormalization:
+      return false;
+    case OpKind::Pad:
+      return operand == 1 || operand == 3;
+    case OpKind::OneHot:
+      return operand == 1;
+    default:
+      return operand > 0;
+  }
+}
+
+// Known operands that say where, and scalars, become part of the code.
+bool is_embedded(const Graph& graph, const Node& node, std::size_t operand) {
+  const graph::Value& value = graph.value(node.inputs[operand]);
+  if (says_where(node, operand)) return is_known(value);
+  const FusionClass fusion = contract(node.op).fusion;
+  const bool moves = fusion == FusionClass::Movement || fusion == FusionClass::View;
+  return !moves && value.constant && value.constant->elements() == 1;
+}
+
+// Values that a node reads from memory.
+std::vector<ValueId> data_inputs(const Graph& graph, const Node& node) {
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] && !is_embedded(graph, node, i)) inputs.push_back(node.inputs[i]);
+  }
+  return inputs;
 }
 
 class RegionForming {
@@ -166,8 +214,7 @@ class RegionForming {
   }
 
   std::string why_not_elementwise(const Node& node, const Unit& unit) const {
-    if (unit.kind == FusionClass::Movement || unit.kind == FusionClass::View ||
-        unit.kind == FusionClass::Opaque || unit.kind == FusionClass::Shape) {
+    if (!takes_epilogue(unit)) {
       return "the region's operator takes no epilogue";
     }
     const graph::Value& result = graph_.value(node.outputs[0]);
@@ -195,6 +242,23 @@ class RegionForming {
     return {};
   }
 
+  bool takes_epilogue(const Unit& unit) const {
+    switch (unit.kind) {
+      case FusionClass::Elementwise:
+      case FusionClass::Rows:
+      case FusionClass::Dot:
+      case FusionClass::Pool:
+        return true;
+      case FusionClass::Movement:
+        return graph_.node(unit.root).op == OpKind::Gather;
+      case FusionClass::View:
+      case FusionClass::Shape:
+      case FusionClass::Opaque:
+        return false;
+    }
+    return false;
+  }
+
   std::string why_not_rows(const Node& node, const Unit& unit) const {
     const graph::Value& input = graph_.value(node.inputs[0]);
     const auto axes = reduced_axes(graph_, node);
@@ -215,16 +279,8 @@ class RegionForming {
   std::set<ValueId> inputs_after(NodeId id, const Unit& unit) const {
     std::set<ValueId> inputs = unit.inputs;
     const int number = static_cast<int>(&unit - units_.data());
-    for (const ValueId input : data_inputs(graph_.node(id))) {
+    for (const ValueId input : data_inputs(graph_, graph_.node(id))) {
       if (unit_of_value(input) != number) inputs.insert(input);
-    }
-    return inputs;
-  }
-
-  std::vector<ValueId> data_inputs(const Node& node) const {
-    std::vector<ValueId> inputs;
-    for (const ValueId input : node.inputs) {
-      if (input && !is_embedded(graph_.value(input))) inputs.push_back(input);
     }
     return inputs;
   }
@@ -287,7 +343,7 @@ class RegionForming {
         unit.kind = FusionClass::Opaque;
       }
     }
-    for (const ValueId input : data_inputs(node)) unit.inputs.insert(input);
+    for (const ValueId input : data_inputs(graph_, node)) unit.inputs.insert(input);
     unit_of_[id.index] = static_cast<int>(units_.size());
     units_.push_back(std::move(unit));
   }
@@ -393,7 +449,9 @@ bool is_free(const Graph& graph, const Node& node) {
   return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
     if (!output) return true;
     const graph::Value& value = graph.value(output);
-    if (is_known(value)) return true;
+    // What is known needs no Step, unless it has its place inside something that does.
+    const bool placed = value.layout && value.layout->storage != output && !is_view_operator(node.op);
+    if (is_known(value) && !placed) return true;
     if (!value.layout) return false;
     if (is_view_operator(node.op)) return value.layout->storage != output;
     return node.op == OpKind::Concat &&
@@ -409,8 +467,7 @@ std::vector<Region> split_region(const Graph& graph, const Region& region) {
   for (const NodeId id : region.nodes) {
     const Node& node = graph.node(id);
     Region part{.nodes = {id}, .root = id, .inputs = {}, .outputs = {}};
-    for (const ValueId input : node.inputs) {
-      if (!input || is_embedded(graph.value(input))) continue;
+    for (const ValueId input : data_inputs(graph, node)) {
       if (std::find(part.inputs.begin(), part.inputs.end(), input) == part.inputs.end())
         part.inputs.push_back(input);
     }

@@ -16,8 +16,6 @@ using graph::Dim;
 using graph::Problem;
 using graph::Shape;
 using graph::ValueId;
-using tile::Expr;
-using tile::Index;
 using tile::Indices;
 
 constexpr std::int64_t kElementsPerProgram = 4096;
@@ -78,18 +76,7 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
     results.push_back(launch.output(fmt::format("y{}", i), program.output(i), space.extents,
                                     space.strides[graph.inputs.size() + i]));
   }
-  k.grid([&] {
-    Indices grid;
-    for (std::size_t a = 0; a < rank; ++a) {
-      grid.emplace_back(ceildiv(results[0].dim(static_cast<int>(a)), k.index(tile_extents[a])));
-    }
-    return grid;
-  });
-  Indices at;
-  for (std::size_t a = 0; a < rank; ++a) {
-    const Expr id = k.program_id(static_cast<int>(a));
-    at.emplace_back(tile_extents[a] == 1 ? id : id * k.index(tile_extents[a]));
-  }
+  const Indices at = blocked_grid(k, results[0], tile_extents);
   NodeEmitter emitter(k, graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     emitter.define(graph.inputs[i], views[i].load(at, tile_extents));

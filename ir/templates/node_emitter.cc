@@ -193,6 +193,10 @@ Expr literal(KernelBuilder& builder, const Tensor& tensor) {
 
 DType compute_dtype(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16 ? DType::F32 : dtype; }
 
+bool is_movable(DType dtype) {
+  return bits(dtype) % 8 == 0 && dtype_class(dtype) != DTypeClass::Complex && dtype != DType::String;
+}
+
 std::optional<std::string> why_not_emittable(const Graph& graph, const Node& node) {
   if (contract(node.op).fusion != graph::FusionClass::Elementwise ||
       (!direct_function(node.op) && !has_rule(graph, node))) {

@@ -18,6 +18,9 @@ std::optional<std::string> why_not_emittable(const graph::Graph& graph, const gr
 // every node, all others in their own.
 DType compute_dtype(DType dtype);
 
+// True if Kernels can copy elements of this dtype: they fill whole bytes, and the language has them.
+bool is_movable(DType dtype);
+
 class NodeEmitter {
  public:
   NodeEmitter(tile::KernelBuilder& builder, const graph::Graph& graph) : builder_(builder), graph_(graph) {}

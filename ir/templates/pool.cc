@@ -36,8 +36,7 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
     return "its root is no pool of this template";
   const graph::Value& x = graph.value(node.inputs[0]);
   if (!x.shape || x.shape->size() < 3 || x.shape->size() > 5) return "1 to 3 spatial axes are supported";
-  if (std::find(graph.inputs.begin(), graph.inputs.end(), node.inputs[0]) == graph.inputs.end())
-    return "its input is a literal";
+  if (!input_number(problem, node.inputs[0])) return "its input is a literal";
   const DType dtype = compute_dtype(x.dtype);
   if (node.op == OpKind::AveragePool && dtype != DType::F32 && dtype != DType::F64)
     return fmt::format("average of {}", name(x.dtype));
@@ -117,18 +116,7 @@ class PoolKernel {
     for (const ValueId id : graph.outputs)
       space.strides.push_back(reordered(broadcast_strides(graph.value(id), shape), order_));
     Epilogue epilogue(program_, launch_, problem_, space, 0);
-    k_.grid([&] {
-      Indices grid;
-      for (std::size_t axis = 0; axis < box_.size(); ++axis) {
-        const Expr extent = epilogue.output().dim(static_cast<int>(axis));
-        grid.emplace_back(box_[axis] == 1 ? extent : ceildiv(extent, box_[axis]));
-      }
-      return grid;
-    });
-    for (std::size_t axis = 0; axis < box_.size(); ++axis) {
-      const Expr id = k_.program_id(static_cast<int>(axis));
-      at_.emplace_back(box_[axis] == 1 ? id : id * box_[axis]);
-    }
+    at_ = blocked_grid(k_, epilogue.output(), box_);
     const DType dtype = compute_dtype(x.dtype);
     Expr result = over_taps(k_.full(dtype, box_, outside_value(node_, dtype)), [&](Expr carried, Expr tap) {
       return node_.op == OpKind::MaxPool ? max(carried, tap) : carried + tap;

@@ -1,5 +1,7 @@
 #include "ir/templates/program_builder.h"
 
+#include <algorithm>
+
 namespace kiln::templates {
 
 using graph::Dim;
@@ -67,6 +69,34 @@ tile::Expr ProgramBuilder::Launch::scalar(std::string name, Dim value) {
 void ProgramBuilder::Launch::cost(Dim flops_per_program, Dim bytes_per_program) {
   flops_ = std::move(flops_per_program);
   bytes_ = std::move(bytes_per_program);
+}
+
+std::optional<std::size_t> input_number(const graph::Problem& problem, graph::ValueId id) {
+  const auto& inputs = problem.graph.inputs;
+  const auto found = std::find(inputs.begin(), inputs.end(), id);
+  if (found == inputs.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - inputs.begin());
+}
+
+tile::Indices blocked_grid(tile::KernelBuilder& builder, const tile::View& view,
+                           std::span<const std::int64_t> box) {
+  const int rank = static_cast<int>(box.size());
+  builder.grid([&] {
+    tile::Indices grid;
+    for (int axis = 0; axis < rank; ++axis) {
+      const tile::Expr extent = view.dim(axis);
+      const std::int64_t block = box[static_cast<std::size_t>(axis)];
+      grid.emplace_back(block == 1 ? extent : ceildiv(extent, block));
+    }
+    return grid;
+  });
+  tile::Indices first;
+  for (int axis = 0; axis < rank; ++axis) {
+    const tile::Expr id = builder.program_id(axis);
+    const std::int64_t block = box[static_cast<std::size_t>(axis)];
+    first.emplace_back(block == 1 ? id : id * block);
+  }
+  return first;
 }
 
 }  // namespace kiln::templates

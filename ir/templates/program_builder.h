@@ -1,6 +1,7 @@
 // Assembles a Program for a Problem: its Values and the bindings of Kernel parameters.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,5 +56,12 @@ class ProgramBuilder {
   const graph::Problem& problem_;
   Program program_;
 };
+
+// The number of the Problem's input that this Value is; nothing for a literal or a result of a node.
+std::optional<std::size_t> input_number(const graph::Problem& problem, graph::ValueId id);
+
+// Sets a grid that covers `view` with boxes of these extents, and gives the first index of a program's box.
+tile::Indices blocked_grid(tile::KernelBuilder& builder, const tile::View& view,
+                           std::span<const std::int64_t> box);
 
 }  // namespace kiln::templates

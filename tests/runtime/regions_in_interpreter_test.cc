@@ -10,6 +10,7 @@
 namespace kiln {
 namespace {
 
+using graph::Attributes;
 using graph::Graph;
 using graph::OpKind;
 using graph::Shape;
@@ -203,6 +204,52 @@ TEST(Regions, ConcatIsWrittenInPlaceAndSplitIsAView) {
                                                graph::integers(g, {1}), graph::integers(g, {2})});
     g.outputs = {g.add(OpKind::Tanh, {part}), all,
                  g.add(OpKind::Transpose, {all}, {{"perm", graph::list({2, 0, 1})}})};
+  });
+}
+
+TEST(Regions, GatherAlongEveryAxis) {
+  check([](Graph& g) {
+    const graph::Dim n = symbol(g, "n");
+    const ValueId indices = add_input(g, DType::I64, Shape{n, 2}, "i");
+    const ValueId table = random_weights(g, {10, 11, 12}, 1);
+    const ValueId few = g.add_constant(random_tensor(DType::I32, {3}, 2));
+    for (const std::int64_t axis : {0, 1, 2}) {
+      const Attributes along{{"axis", graph::number(axis)}};
+      const ValueId chosen = g.add(OpKind::Gather, {table, indices}, along);
+      g.outputs.push_back(g.add(OpKind::Relu, {g.add(OpKind::Add, {chosen, chosen})}));
+      g.outputs.push_back(g.add(OpKind::Gather, {table, few}, along));
+    }
+  });
+}
+
+TEST(Regions, EmbeddingsAreAdded) {
+  check([](Graph& g) {
+    const graph::Dim n = symbol(g, "n");
+    const ValueId words = add_input(g, DType::I64, Shape{2, n}, "words");
+    const ValueId types = add_input(g, DType::I32, Shape{2, n}, "types");
+    const ValueId positions =
+        g.add(OpKind::Slice,
+              {random_weights(g, {20, 8}, 3), graph::integers(g, {0}),
+               g.add(OpKind::Shape, {words}, {{"start", graph::number(1)}}), graph::integers(g, {0})});
+    ValueId sum = g.add(OpKind::Add, {g.add(OpKind::Gather, {random_weights(g, {10, 8}, 1), words}),
+                                      g.add(OpKind::Gather, {random_weights(g, {10, 8}, 2), types})});
+    sum = g.add(OpKind::Add, {sum, positions});
+    g.outputs = {g.add(OpKind::Softmax, {sum})};
+  });
+}
+
+TEST(Regions, SmallConstantsAreOperandsToo) {
+  check([](Graph& g) {
+    const graph::Dim n = symbol(g, "n");
+    const ValueId x = add_input(g, DType::I64, Shape{n, 3}, "x");
+    const ValueId whole = graph::integers(g, {-1, 2, 5});
+    const ValueId rows = g.add(OpKind::Reshape, {whole, graph::integers(g, {1, 3})});
+    // A shape read as data, and known parts of a Concat that is computed.
+    const ValueId shape = g.add(OpKind::Shape, {x});
+    const ValueId padded =
+        g.add(OpKind::Concat, {g.add(OpKind::Mul, {x, whole}), rows}, {{"axis", graph::number(0)}});
+    g.outputs = {g.add(OpKind::Gather, {shape, g.add(OpKind::Mod, {x, graph::integers(g, {2})})}), padded,
+                 g.add(OpKind::Add, {g.add(OpKind::Unsqueeze, {shape, graph::integers(g, {1})}), whole})};
   });
 }
 

@@ -64,7 +64,8 @@ class Interpreted {
   std::vector<std::byte>& memory(ValueId storage) {
     auto& bytes = storage_[storage];
     const graph::Value& value = graph_.value(storage);
-    if (value.constant && bytes.empty()) bytes = bytes_of(*value.constant);
+    if (runtime::is_known(value) && bytes.empty())
+      bytes = bytes_of(runtime::elements_tensor(value, bindings_));
     const auto wanted =
         static_cast<std::size_t>(byte_size(value.dtype, element_count_of(extents_of(*value.shape))));
     if (bytes.size() < wanted) bytes.resize(wanted, std::byte{0x7f});
