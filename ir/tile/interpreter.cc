@@ -86,14 +86,28 @@ class Machine {
     for (std::size_t i = 0; i < count; ++i) result.push_back(index(op.operands[first + i]));
     return result;
   }
-  void set(const Op& op, TileValue result) { values_[op.results[0].index] = std::move(result); }
+  void set(ValueId id, TileValue result) {
+    hold(byte_size(result.dtype(), result.elements()) - byte_size(value(id).dtype(), value(id).elements()));
+    values_[id.index] = std::move(result);
+  }
+  void set(const Op& op, TileValue result) { set(op.results[0], std::move(result)); }
   void set(const Op& op, std::int64_t result) { set(op, TileValue(Literal::integer(DType::I64, result))); }
   void set_all(std::span<const ValueId> ids, std::vector<TileValue> results) {
-    for (std::size_t i = 0; i < ids.size(); ++i) values_[ids[i].index] = std::move(results[i]);
+    for (std::size_t i = 0; i < ids.size(); ++i) set(ids[i], std::move(results[i]));
+  }
+  // Counts memory, so that a kernel of many huge tiles is refused before the machine is full.
+  void hold(std::int64_t bytes) {
+    constexpr std::int64_t kLimit = std::int64_t{1} << 30;
+    held_ += bytes;
+    if (held_ > kLimit) {
+      throw_caller(ErrorCode::LimitExceeded, "a program instance needs more than {} bytes in the interpreter",
+                   kLimit);
+    }
   }
 
   const Kernel& kernel_;
   const std::function<void(std::string_view)>& print_;
+  std::int64_t held_ = 0;  // bytes of values and locals
   std::vector<TileValue> values_;
   std::vector<ViewPointer> views_;
   std::vector<std::int64_t> grid_;
@@ -170,6 +184,8 @@ void Machine::make_local(const Op& op) {
     stride *= extents[axis];
   }
   const auto size = static_cast<std::size_t>(byte_size(type.element, elements));
+  const ViewPointer& before = view(op.results[0]);  // of the program instance before this one
+  hold(static_cast<std::int64_t>(size) - (before ? before->byte_size() : 0));
   const std::shared_ptr<std::byte[]> bytes(new std::byte[size]);
   std::memset(bytes.get(), 0xff, size);
   auto memory = std::make_shared<ViewValue>(
@@ -185,7 +201,7 @@ void Machine::run_for(const Op& op) {
   for (std::size_t i = 3; i < op.operands.size(); ++i) carried.push_back(value(op.operands[i]));
   const std::vector<ValueId>& arguments = kernel_.block(op.blocks[0]).arguments;
   for (std::int64_t i = lo; i < hi;) {
-    values_[arguments[0].index] = TileValue(Literal::integer(DType::I64, i));
+    set(arguments[0], TileValue(Literal::integer(DType::I64, i)));
     set_all(std::span(arguments).subspan(1), std::move(carried));
     carried = run(op.blocks[0]);
     const auto next = checked_add(i, step);
@@ -207,7 +223,7 @@ void Machine::run_contract(const Op& op) {
       std::any_of(extents.begin(), extents.end(), [](std::int64_t extent) { return extent <= 0; });
   for (bool more = !empty; more;) {
     for (std::size_t k = 0; k < axes; ++k) {
-      values_[arguments[k].index] = TileValue(Literal::integer(DType::I64, at[k]));
+      set(arguments[k], TileValue(Literal::integer(DType::I64, at[k])));
     }
     set_all(std::span(arguments).subspan(axes), std::move(carried));
     carried = run(op.blocks[0]);

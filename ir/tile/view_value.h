@@ -27,6 +27,7 @@ class ViewValue {
 
   DType element() const { return element_; }
   const std::vector<std::int64_t>& extents() const { return extents_; }
+  std::int64_t byte_size() const { return std::ssize(bytes_); }  // of a memory view
 
   // Where the element at `index` lies, or null if it is not live; then `outside` becomes the value of the
   // level that it left, and stays where that level has none. Throws Error (index_out_of_range) through a

@@ -411,6 +411,16 @@ TEST(InterpreterErrors, ALocalHasALimit) {
             ErrorCode::LimitExceeded);
 }
 
+TEST(InterpreterErrors, AKernelOfManyHugeTilesIsRefused) {
+  std::string body;
+  for (int i = 0; i < 9; ++i) {
+    body += fmt::format("%t{} = const {}.0 : tile<4096x4096xf64>\n", i, i);
+  }
+  const Kernel kernel = parse_one("kernel @k() grid [1] {\n" + body + "}");
+  EXPECT_EQ(error_of_run([&] { interpret(kernel, std::vector<Argument>{}); }).code(),
+            ErrorCode::LimitExceeded);
+}
+
 TEST(InterpreterErrors, ArgumentsMustFit) {
   const Kernel kernel = parse_one(R"(
     kernel @k(%x: view<?x4xf32, strides = [?, 1], align = 16>, %n: i64) grid [1] { })");
