@@ -13,14 +13,12 @@ namespace kiln::templates {
 namespace {
 
 using graph::Dim;
-using graph::Graph;
 using graph::Node;
 using graph::OpKind;
 using graph::Problem;
 using graph::Shape;
 using graph::ValueId;
 using tile::Expr;
-using tile::Index;
 using tile::Indices;
 
 constexpr std::int64_t kManyRows = 96, kFewRows = 16;

@@ -9,7 +9,6 @@
 
 namespace kiln::templates {
 
-using graph::Dim;
 using graph::Shape;
 
 std::optional<DType> accumulator_dtype(DType operand) {

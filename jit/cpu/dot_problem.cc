@@ -8,7 +8,6 @@ using tile::Kernel;
 using tile::Op;
 using tile::Opcode;
 using tile::OpId;
-using tile::Type;
 using tile::ValueId;
 
 DotProblem dot_problem(const Kernel& kernel, OpId dot) {

@@ -115,7 +115,7 @@ class Emitter {
   }
 
   // The loop over k of one segment, k >= 1: `unroll` steps at a time, then the rest one by one.
-  Accumulators emit_segment(Accumulators sums, const std::vector<llvm::Value*>& rows, llvm::Value* b,
+  Accumulators emit_segment(const Accumulators& sums, const std::vector<llvm::Value*>& rows, llvm::Value* b,
                             llvm::Value* k) {
     if (shape_.unroll == 1) return emit_loop(sums, rows, b, constant(0), k, 1).sums;
     llvm::Value* const whole = builder_.CreateSub(k, builder_.CreateURem(k, constant(shape_.unroll)));

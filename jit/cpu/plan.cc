@@ -9,7 +9,6 @@
 
 namespace kiln::jit::cpu {
 
-using tile::Block;
 using tile::BlockId;
 using tile::Function;
 using tile::Kernel;

@@ -7,7 +7,6 @@ namespace kiln::jit::cpu {
 
 using tile::Op;
 using tile::Opcode;
-using tile::Type;
 using tile::ValueId;
 
 llvm::Value* Lowering::scalar(ValueId value) const {

@@ -266,7 +266,6 @@ class LayoutAssignment {
       const bool right = value.producer && value.layout && value.layout->storage == output &&
                          is_dense(*value.shape, value.layout->strides);
       if (value.shape && (shared || !right)) {
-        const std::string name = value.name;
         const ValueId copy = graph_.add(OpKind::Identity, {output});
         orders_.resize(graph_.value_count());
         own(copy);
