@@ -66,28 +66,27 @@ Code::Hoist::~Hoist() {
   if (code_.current_ != previous_) code_.move_to(previous_);
 }
 
-llvm::Value* Code::add(llvm::Value* a, llvm::Value* b) {
+llvm::Value* Code::arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b) {
+  if (a == b && (kind == Arithmetic::Min || kind == Arithmetic::Max)) return a;
+  if (llvm::isa<llvm::Constant>(a) && kind != Arithmetic::Sub) std::swap(a, b);
+  llvm::Value*& known = known_arithmetic_[{kind, a, b}];
+  if (known != nullptr && is_visible(known)) return known;
   const Hoist hoist(*this, {a, b});
-  return builder_.CreateAdd(a, b, "", false, true);
+  switch (kind) {
+    case Arithmetic::Add: known = builder_.CreateAdd(a, b, "", false, true); break;
+    case Arithmetic::Sub: known = builder_.CreateSub(a, b, "", false, true); break;
+    case Arithmetic::Mul: known = builder_.CreateMul(a, b, "", false, true); break;
+    case Arithmetic::Min: known = builder_.CreateSelect(builder_.CreateICmpSLT(a, b), a, b); break;
+    case Arithmetic::Max: known = builder_.CreateSelect(builder_.CreateICmpSGT(a, b), a, b); break;
+  }
+  return known;
 }
-llvm::Value* Code::sub(llvm::Value* a, llvm::Value* b) {
-  const Hoist hoist(*this, {a, b});
-  return builder_.CreateSub(a, b, "", false, true);
-}
-llvm::Value* Code::mul(llvm::Value* a, llvm::Value* b) {
-  const Hoist hoist(*this, {a, b});
-  return builder_.CreateMul(a, b, "", false, true);
-}
-llvm::Value* Code::min(llvm::Value* a, llvm::Value* b) {
-  if (a == b) return a;
-  const Hoist hoist(*this, {a, b});
-  return builder_.CreateSelect(builder_.CreateICmpSLT(a, b), a, b);
-}
-llvm::Value* Code::max(llvm::Value* a, llvm::Value* b) {
-  if (a == b) return a;
-  const Hoist hoist(*this, {a, b});
-  return builder_.CreateSelect(builder_.CreateICmpSGT(a, b), a, b);
-}
+
+llvm::Value* Code::add(llvm::Value* a, llvm::Value* b) { return arithmetic(Arithmetic::Add, a, b); }
+llvm::Value* Code::sub(llvm::Value* a, llvm::Value* b) { return arithmetic(Arithmetic::Sub, a, b); }
+llvm::Value* Code::mul(llvm::Value* a, llvm::Value* b) { return arithmetic(Arithmetic::Mul, a, b); }
+llvm::Value* Code::min(llvm::Value* a, llvm::Value* b) { return arithmetic(Arithmetic::Min, a, b); }
+llvm::Value* Code::max(llvm::Value* a, llvm::Value* b) { return arithmetic(Arithmetic::Max, a, b); }
 llvm::Value* Code::floor_divide(llvm::Value* a, std::int64_t divisor) {
   if (divisor == 1) return a;
   const Hoist hoist(*this, {a});

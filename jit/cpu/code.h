@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -89,6 +91,9 @@ class Code {
     llvm::BasicBlock* block;  // where emission goes on: before its terminator, or at its end
     std::uint64_t serial;     // tells apart levels of the same depth
   };
+  // Index arithmetic that is still visible is not repeated.
+  enum class Arithmetic : std::uint8_t { Add, Sub, Mul, Min, Max };
+  llvm::Value* arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b);
   llvm::BasicBlock* new_block(const char* label);
   void open_level(llvm::BasicBlock* block);
   void continue_in(llvm::BasicBlock* block);  // at the current level
@@ -100,6 +105,7 @@ class Code {
   int current_ = 0;
   std::uint64_t next_serial_ = 0;
   llvm::DenseMap<const llvm::BasicBlock*, std::pair<int, std::uint64_t>> level_of_block_;
+  std::map<std::tuple<Arithmetic, llvm::Value*, llvm::Value*>, llvm::Value*> known_arithmetic_;
 };
 
 }  // namespace kiln::jit::cpu

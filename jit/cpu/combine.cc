@@ -101,6 +101,9 @@ Values Lowering::combine(Combiner combiner, DType dtype, const Values& a, const 
     case Combiner::Min:
     case Combiner::Max: {
       const bool least = combiner == Combiner::Min;
+      if (floats && lanes < strip_.lanes) {  // across lanes: short rather than fast
+        return {build.CreateBinaryIntrinsic(least ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, x, y)};
+      }
       llvm::Value* best = build.CreateSelect(least ? less(y, x) : less(x, y), y, x);
       if (!floats) return {best};
       // The instruction gives its second operand if both are zeros: combining both orders by and (or) gives +0

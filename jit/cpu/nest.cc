@@ -539,10 +539,13 @@ class Nest {
       llvm::Value* element = l_.vector_of(l_.emit(root.value, at), lanes_);
       last_elements_[&root] = element;
       Builder& b = code_.builder();
-      llvm::Value* position = l_.vector_of(b.CreateTrunc(at_[lane_axis()].base, b.getInt32Ty()), lanes_);
-      std::vector<llvm::Constant*> numbers;
-      for (int lane = 0; lane < lanes_; ++lane) numbers.push_back(b.getInt32(static_cast<unsigned>(lane)));
-      position = b.CreateAdd(position, llvm::ConstantVector::get(numbers));
+      llvm::Value* position = nullptr;
+      if (combiner == Combiner::ArgMax || combiner == Combiner::ArgMin) {
+        std::vector<llvm::Constant*> numbers;
+        for (int lane = 0; lane < lanes_; ++lane) numbers.push_back(b.getInt32(static_cast<unsigned>(lane)));
+        position = b.CreateAdd(l_.vector_of(b.CreateTrunc(at_[lane_axis()].base, b.getInt32Ty()), lanes_),
+                               llvm::ConstantVector::get(numbers));
+      }
       Values next = l_.lift(combiner, dtype, element, position);
       const Values neutral = l_.identity(combiner, dtype, lanes_);
       const std::size_t width = next.size();

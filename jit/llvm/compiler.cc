@@ -54,9 +54,12 @@ void initialize_target_once() {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     // The lowering lays out addresses itself. Loop strength reduction would spend a quarter of the code
-    // generator's time on them and leave more values alive than there are registers.
-    const auto option = llvm::cl::getRegisteredOptions().find("disable-lsr");
-    if (option != llvm::cl::getRegisteredOptions().end()) {
+    // generator's time on them and leave more values alive than there are registers; code generation
+    // preparation would sink them back into loops.
+    for (const char* pass : {"disable-lsr", "disable-cgp"}) {
+      auto& options = llvm::cl::getRegisteredOptions();
+      const auto option = options.find(pass);
+      require(option != options.end(), "LLVM has no option {}", pass);
       static_cast<llvm::cl::opt<bool>*>(option->second)->setValue(true);
     }
   });
