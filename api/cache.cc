@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include <kiln/cache.h>
 
 #include "api/options.h"
@@ -13,6 +15,10 @@ jit::Store open_store(const std::string& path) {
     throw_environment(ErrorCode::NotFound,
                       "no cache file: neither XDG_CACHE_HOME nor HOME is set; name a file");
   }
+  // Looking at a cache makes none.
+  std::error_code error;
+  if (std::filesystem::status(file, error).type() == std::filesystem::file_type::not_found)
+    throw_environment(ErrorCode::NotFound, "no kernel cache at {} yet; running a model makes it", file);
   jit::StoreOptions options;
   options.path = file;
   return jit::Store(std::move(options));

@@ -156,8 +156,14 @@ void Model::compile_kernels(const Parallelism& parallelism) {
           failure = kernel.error().what();
           continue;
         }
-        if (kernel->source == jit::KernelSource::Compiled)
+        if (kernel->source == jit::KernelSource::Compiled) {
           compile_milliseconds_.push_back(kernel->facts.compile_ms);
+          if (options_.log) {
+            options_.log(fmt::format("compiled kernel {} of {}, variant {}, in {:.1f} ms: {}", kernel->key,
+                                     describe(graph_, region.region), variant.choice.name,
+                                     kernel->facts.compile_ms, kernel->miss));
+          }
+        }
         variant.kernels.push_back(kernel->kernel);
       }
     }

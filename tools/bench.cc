@@ -92,7 +92,7 @@ void bench(const GlobalOptions& global, const BenchOptions& options) {
 void add_bench(CLI::App& app, const GlobalOptions& global, int&) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "measure the latency of a model");
-  command->add_option("model", options->model, "ONNX file")->required();
+  command->add_option("model", options->model, "ONNX file")->type_name("MODEL")->required();
   command->add_option("--warmup", options->warmup, "runs that are not measured")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
@@ -101,6 +101,10 @@ void add_bench(CLI::App& app, const GlobalOptions& global, int&) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "one line of JSON");
   options->inputs.add_to(*command, true);
+  command->footer(
+      "Loads once, runs once (which compiles what the cache lacks), warms up, then measures each run.\n"
+      "fallback_nodes counts the nodes that no generated kernel could run; kiln explain --stage regions says "
+      "why.\n");
   command->callback([&global, options] { bench(global, *options); });
 }
 

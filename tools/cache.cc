@@ -1,4 +1,5 @@
 #include <ctime>
+#include <limits>
 #include <memory>
 
 #include <fmt/chrono.h>
@@ -50,7 +51,7 @@ void add_cache(CLI::App& app, const GlobalOptions& global, int& exit_status) {
   auto max_bytes = std::make_shared<std::int64_t>(0);
   CLI::App* collect = command->add_subcommand("gc", "remove the least recently used kernels");
   collect->add_option("--max-bytes", *max_bytes, "bytes to keep")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->capture_default_str();
   collect->callback([&global, max_bytes] {
     fmt::print("{} kernels removed\n", collect_cache(cache_file(global), *max_bytes));

@@ -16,20 +16,31 @@ struct ExplainOptions {
 
 void add_explain(CLI::App& app, const GlobalOptions& global, int&) {
   auto options = std::make_shared<ExplainOptions>();
-  CLI::App* command = app.add_subcommand("explain",
-                                         "show what becomes of a model: its graph, regions, plan (needs "
-                                         "sizes), tile kernels, LLVM IR, assembly");
-  command->add_option("model", options->model, "ONNX file")->required();
+  CLI::App* command = app.add_subcommand("explain", "show what becomes of a model, from graph to assembly");
+  command->add_option("model", options->model, "ONNX file")->type_name("MODEL")->required();
   command->add_option("--stage", options->stage, "what to show")
       ->check(CLI::IsMember({"graph", "regions", "plan", "tile", "llvm", "asm"}))
       ->capture_default_str();
-  command->add_option("--filter", options->filter, "only what has this in its name");
+  command
+      ->add_option("--filter", options->filter,
+                   "only regions that have this in their name (regions, tile, llvm, asm)")
+      ->type_name("NAME");
   options->inputs.add_to(*command, false);
+  command->footer(
+      "  graph     the graph after all passes, shapes symbolic\n"
+      "  regions   which nodes are compiled together, by which template, and why no more\n"
+      "  plan      the steps for given sizes (--dim, --shape): launches, memory offsets, cost\n"
+      "  tile      every kernel in the tile language (docs/tile-ir.md)\n"
+      "  llvm asm  every kernel as LLVM IR or assembly, for --target\n");
   command->callback([&global, options] {
     const Session session = Session::load(options->model, global.session_options());
     std::vector<std::vector<std::int64_t>> extents;
     if (options->stage == "plan") extents = input_extents(session, options->inputs);
-    fmt::print("{}", session.explain(options->stage, options->filter, extents));
+    const std::string text = session.explain(options->stage, options->filter, extents);
+    if (text.empty() && !options->filter.empty())
+      throw Error(ErrorKind::Caller, ErrorCode::NotFound,
+                  fmt::format("nothing has {} in its name", options->filter));
+    fmt::print("{}", text);
   });
 }
 

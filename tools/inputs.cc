@@ -123,6 +123,76 @@ std::map<std::string, Tensor> read_files(const Session& session, const InputOpti
   return files;
 }
 
+// What the command line fixes: symbols, and whole shapes of inputs.
+struct Bindings {
+  std::map<std::string, std::int64_t> dims;
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+};
+
+void check_symbol(const Session& session, const std::string& symbol) {
+  std::string known;
+  for (const ValueInfo& input : session.inputs()) {
+    for (const DimInfo& dim : input.shape.value_or(std::vector<DimInfo>{})) {
+      if (dim.extent >= 0 || dim.symbol.empty()) continue;
+      if (dim.symbol == symbol) return;
+      if (known.find(dim.symbol) == std::string::npos) known += (known.empty() ? "" : ", ") + dim.symbol;
+    }
+  }
+  usage(fmt::format("the model has no dimension {}; its open dimensions are: {}", symbol,
+                    known.empty() ? "none" : known));
+}
+
+// A shape binds the symbols in it, for the sake of the other inputs.
+void bind_symbols(const ValueInfo& input, const std::vector<std::int64_t>& extents, Bindings& bindings) {
+  if (!input.shape || input.shape->size() != extents.size()) return;  // the Session says what is wrong
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    const DimInfo& dim = (*input.shape)[axis];
+    if (dim.extent >= 0 || dim.symbol.empty()) continue;
+    const auto [bound, is_new] = bindings.dims.emplace(dim.symbol, extents[axis]);
+    if (!is_new && bound->second != extents[axis])
+      usage(fmt::format("dimension {} is {} elsewhere, but {} in input {}", dim.symbol, bound->second,
+                        extents[axis], input.name));
+  }
+}
+
+Bindings bind(const Session& session, const InputOptions& options,
+              const std::map<std::string, Tensor>& files) {
+  Bindings bindings;
+  for (const std::string& option : options.dims) {
+    const auto [name, extent] = split_at(option, '=', "NAME=EXTENT");
+    check_symbol(session, name);
+    bindings.dims[name] = parse_extent(extent, option);
+  }
+  for (const std::string& option : options.shapes) {
+    const auto [name, shape] = split_at(option, ':', "INPUT:AxBxC");
+    bindings.shapes[name] = parse_shape(shape, option);
+    bind_symbols(find_input(session, name), bindings.shapes[name], bindings);
+  }
+  for (const auto& [name, tensor] : files) {
+    bindings.shapes[name] = tensor.extents();
+    bind_symbols(find_input(session, name), tensor.extents(), bindings);
+  }
+  return bindings;
+}
+
+std::vector<std::int64_t> extents_of(const ValueInfo& input, const Bindings& bindings) {
+  if (const auto found = bindings.shapes.find(input.name); found != bindings.shapes.end())
+    return found->second;
+  if (!input.shape)
+    usage(fmt::format("input {} has no known rank; give --shape {}:AxBxC", input.name, input.name));
+  std::vector<std::int64_t> extents;
+  for (std::size_t axis = 0; axis < input.shape->size(); ++axis) {
+    const DimInfo& dim = (*input.shape)[axis];
+    const auto found = bindings.dims.find(dim.symbol);
+    if (dim.extent < 0 && found == bindings.dims.end()) {
+      usage(fmt::format("dimension {} of input {} is open; give {}--shape {}:AxBxC", axis, input.name,
+                        dim.symbol.empty() ? "" : fmt::format("--dim {}=N or ", dim.symbol), input.name));
+    }
+    extents.push_back(dim.extent >= 0 ? dim.extent : found->second);
+  }
+  return extents;
+}
+
 }  // namespace
 
 Options GlobalOptions::session_options() const {
@@ -136,88 +206,36 @@ Options GlobalOptions::session_options() const {
 }
 
 void InputOptions::add_to(CLI::App& command, bool with_files) {
-  command.add_option("--dim", dims, "binds a symbol of the model: batch=8")->allow_extra_args(false);
-  command.add_option("--shape", shapes, "binds an input's extents: x:8x3x224x224")->allow_extra_args(false);
-  command.add_option("--random-seed", seed, "seed of inputs that no file gives")->capture_default_str();
-  if (with_files)
-    command.add_option("--input", files, "an input from a file: NAME=FILE.npy or NAME=FILE.pb")
-        ->allow_extra_args(false);
+  command.add_option("--dim", dims, "an open dimension of the model, such as batch=8")
+      ->type_name("SYMBOL=N")
+      ->allow_extra_args(false);
+  command.add_option("--shape", shapes, "the shape of one input, such as image:8x3x224x224")
+      ->type_name("INPUT:AxBxC")
+      ->allow_extra_args(false);
+  if (!with_files) return;
+  command.add_option("--input", files, "an input from a .npy or .pb file; it binds dimensions too")
+      ->type_name("INPUT=FILE")
+      ->allow_extra_args(false);
+  command.add_option("--random-seed", seed, "seed of the inputs that no file gives")->capture_default_str();
 }
 
 std::vector<std::vector<std::int64_t>> input_extents(const Session& session, const InputOptions& options) {
-  std::map<std::string, std::int64_t> dims;
-  for (const std::string& option : options.dims) {
-    const auto [name, extent] = split_at(option, '=', "NAME=EXTENT");
-    dims[name] = parse_extent(extent, option);
-  }
-  std::map<std::string, std::vector<std::int64_t>> shapes;
-  for (const std::string& option : options.shapes) {
-    const auto [name, shape] = split_at(option, ':', "INPUT:AxBxC");
-    find_input(session, name);
-    shapes[name] = parse_shape(shape, option);
-  }
+  const Bindings bindings = bind(session, options, {});
   std::vector<std::vector<std::int64_t>> result;
-  std::map<std::string, bool> used;
-  for (const ValueInfo& input : session.inputs()) {
-    if (const auto found = shapes.find(input.name); found != shapes.end()) {
-      result.push_back(found->second);
-      continue;
-    }
-    if (!input.shape)
-      usage(fmt::format("input {} has no known rank; give --shape {}:...", input.name, input.name));
-    std::vector<std::int64_t> extents;
-    for (std::size_t axis = 0; axis < input.shape->size(); ++axis) {
-      const DimInfo& dim = (*input.shape)[axis];
-      const auto found = dims.find(dim.symbol);
-      if (dim.extent < 0 && found == dims.end()) {
-        usage(fmt::format("dimension {} of input {} is open; give --dim {}=N or --shape {}:...", axis,
-                          input.name, dim.symbol, input.name));
-      }
-      if (dim.extent < 0) used[dim.symbol] = true;
-      extents.push_back(dim.extent >= 0 ? dim.extent : found->second);
-    }
-    result.push_back(std::move(extents));
-  }
-  for (const auto& [name, extent] : dims) {
-    if (!used.count(name) && shapes.empty()) {
-      std::string known;
-      for (const ValueInfo& input : session.inputs()) {
-        for (const DimInfo& dim : input.shape.value_or(std::vector<DimInfo>{})) {
-          if (dim.extent < 0 && known.find(dim.symbol) == std::string::npos)
-            known += (known.empty() ? "" : ", ") + dim.symbol;
-        }
-      }
-      usage(fmt::format("the model has no dimension {}; its open dimensions are: {}", name,
-                        known.empty() ? "none" : known));
-    }
-  }
+  for (const ValueInfo& input : session.inputs()) result.push_back(extents_of(input, bindings));
   return result;
 }
 
 std::vector<Tensor> make_inputs(const Session& session, const InputOptions& options) {
   const std::map<std::string, Tensor> files = read_files(session, options);
-  // Inputs from files bind their own extents, and by that the symbols of the others.
-  InputOptions bound = options;
-  for (const ValueInfo& input : session.inputs()) {
-    const auto file = files.find(input.name);
-    if (file == files.end() || !input.shape) continue;
-    for (std::size_t axis = 0; axis < input.shape->size() && axis < file->second.extents().size(); ++axis) {
-      const DimInfo& dim = (*input.shape)[axis];
-      if (dim.extent < 0)
-        bound.dims.push_back(fmt::format("{}={}", dim.symbol, file->second.extents()[axis]));
-    }
-  }
+  const Bindings bindings = bind(session, options, files);
   std::vector<Tensor> inputs;
-  if (files.size() == session.inputs().size()) {
-    for (const ValueInfo& input : session.inputs()) inputs.push_back(files.at(input.name));
-    return inputs;
-  }
-  const std::vector<std::vector<std::int64_t>> extents = input_extents(session, bound);
   for (std::size_t i = 0; i < session.inputs().size(); ++i) {
     const ValueInfo& input = session.inputs()[i];
     const auto file = files.find(input.name);
-    inputs.push_back(file != files.end() ? file->second
-                                         : random_tensor(input, extents[i], options.seed * 1000 + i));
+    inputs.push_back(file != files.end()
+                         ? file->second
+                         : random_tensor(input, extents_of(input, bindings), options.seed * 1000 + i));
   }
   return inputs;
 }

@@ -59,6 +59,21 @@ void check(const KernelOptions& options) {
   }
 }
 
+// Every --arg and --extents must name a parameter of the kernel.
+void check_names(const KernelInfo& kernel, const KernelOptions& options) {
+  const auto check_name = [&](const std::string& option, char separator) {
+    const std::string given = option.substr(0, option.find(separator));
+    std::string known;
+    for (const KernelParameterInfo& parameter : kernel.parameters) {
+      if (parameter.name == given) return;
+      known += (known.empty() ? "" : ", ") + parameter.name;
+    }
+    usage(fmt::format("kernel {} has no parameter {}; its parameters are: {}", kernel.name, given, known));
+  };
+  for (const std::string& option : options.arguments) check_name(option, '=');
+  for (const std::string& option : options.extents) check_name(option, ':');
+}
+
 // An argument of a view parameter from --arg NAME=FILE, or random with extents from --extents NAME:AxB.
 Tensor view_argument(const KernelParameterInfo& parameter, const KernelOptions& options, std::uint64_t seed) {
   for (const std::string& option : options.arguments) {
@@ -151,6 +166,7 @@ void run(const GlobalOptions& global, const KernelOptions& options, int& exit_st
         "{}", kernel_listing(source, options.file, kernel->name, parameters, options.listing, global.target));
     return;
   }
+  check_names(*kernel, options);
   std::vector<Tensor> generated, interpreted;
   for (std::size_t i = 0; i < kernel->parameters.size(); ++i) {
     const KernelParameterInfo& parameter = kernel->parameters[i];
@@ -190,18 +206,23 @@ void add_kernel(CLI::App& app, const GlobalOptions& global, int& exit_status) {
   CLI::App* check_command = command->add_subcommand("check", "parse and verify; prints the normal form");
   CLI::App* run_command = command->add_subcommand("run", "compile and run one kernel");
   for (CLI::App* each : {check_command, run_command}) {
-    each->add_option("file", options->file, "tile text")->required();
-    each->add_option("--set", options->parameters, "a meta parameter: BLOCK=256")->allow_extra_args(false);
+    each->add_option("file", options->file, "tile text")->type_name("FILE")->required();
+    each->add_option("--set", options->parameters, "a meta parameter; default: its first tune choice")
+        ->type_name("NAME=NUMBER")
+        ->allow_extra_args(false);
   }
   run_command->add_option("--name", options->name, "which kernel, if the file has several");
-  run_command
-      ->add_option("--arg", options->arguments, "an argument: NAME=FILE.npy, or NAME=NUMBER for a scalar")
+  run_command->add_option("--arg", options->arguments, "a view from a .npy or .pb file, or a scalar")
+      ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  run_command->add_option("--extents", options->extents, "a random f32 argument of these extents: x:64x100")
+  run_command->add_option("--extents", options->extents, "a view of f32: random, or zeros if it is out")
+      ->type_name("NAME:AxB")
       ->allow_extra_args(false);
   run_command->add_option("--random-seed", options->seed, "seed of random arguments")->capture_default_str();
-  run_command->add_option("--output-dir", options->output_dir,
-                          "existing folder for what the kernel writes, as .npy");
+  run_command
+      ->add_option("--output-dir", options->output_dir, "existing folder for what the kernel writes, as .npy")
+      ->type_name("FOLDER");
+  run_command->footer("  kiln kernel run softmax.tile --extents x:64x1000 --extents y:64x1000 --interpret\n");
   run_command->add_flag("--interpret", options->interpret, "also run the interpreter and compare");
   run_command->add_option("--listing", options->listing, "print the LLVM IR or the assembly instead")
       ->check(CLI::IsMember({"llvm", "asm"}));

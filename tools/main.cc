@@ -5,17 +5,39 @@
 
 #include "tools/command.h"
 
+namespace {
+
+// One line for a command line that does not parse. An unknown word is the cause even where CLI11 first sees
+// that something else is missing.
+std::string parse_message(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = "kiln";
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    command += " " + at->get_name();
+  }
+  const std::vector<std::string> unknown = app.remaining(true);
+  const bool is_unknown = !unknown.empty() && (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr ||
+                                               dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr);
+  return fmt::format("{} (see {} --help)",
+                     is_unknown ? "unknown argument " + unknown.front() : std::string(error.what()), command);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace kiln::tools;
   CLI::App app{
       "Kiln runs ONNX models with dynamic dimensions on kernels generated for this machine.\n"
       "\n"
-      "  kiln run model.onnx --dim batch=8                 run once on random inputs\n"
-      "  kiln run model.onnx --input x=x.npy --output-dir out\n"
-      "  kiln bench model.onnx --dim batch=1 --threads 1   latency\n"
-      "  kiln verify tests/                                folders in the ONNX test layout\n"
-      "  kiln explain model.onnx --stage regions           what became of the model\n"
-      "  kiln kernel run softmax.tile                      a kernel written as text\n",
+      "  kiln run model.onnx --dim batch=8                      once, on random inputs\n"
+      "  kiln run model.onnx --input x=x.npy --output-dir out   on inputs from files\n"
+      "  kiln bench model.onnx --dim batch=1 --threads 1        latency\n"
+      "  kiln verify tests/                                     folders in the ONNX test layout\n"
+      "  kiln explain model.onnx --stage regions                what became of the model\n"
+      "  kiln kernel run softmax.tile --extents x:64x1000 --extents y:64x1000\n"
+      "\n"
+      "The options below may stand before or after the command. Exit status: 0 all is well, 1 an error or a\n"
+      "failed check, 2 a command line that does not parse.\n",
       "kiln"};
   app.require_subcommand(1);
   app.fallthrough();
@@ -34,7 +56,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   app.add_option("--cache", global.cache,
-                 "kernel cache file, or off; default: kernels.sqlite in ~/.cache/kiln");
+                 "kernel cache file, or off; default: kernels.sqlite in ~/.cache/kiln")
+      ->type_name("FILE");
   app.add_flag("--verbose", global.verbose, "one line per compiled kernel, fallback and cache problem");
 
   int exit_status = 0;
@@ -49,7 +72,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "kiln: {} (see kiln --help)\n", error.what());
+    fmt::print(stderr, "kiln: {}\n", parse_message(app, error));
     return 2;
   } catch (const std::exception& error) {
     fmt::print(stderr, "kiln: {}\n", error.what());

@@ -38,6 +38,14 @@ std::string summary(const Tensor& tensor) {
                      sum / static_cast<double>(tensor.elements()));
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    throw Error(ErrorKind::Environment, ErrorCode::Io,
+                fmt::format("cannot make the folder {}: {}", path, error.message()));
+}
+
 void run(const GlobalOptions& global, const RunOptions& options) {
   Progress progress;
   progress.show("loading " + options.model);
@@ -48,7 +56,7 @@ void run(const GlobalOptions& global, const RunOptions& options) {
   progress.show("compiling and running");
   const std::vector<Tensor> outputs = session.run(inputs);
   progress.show("");
-  if (!options.output_dir.empty()) std::filesystem::create_directories(options.output_dir);
+  if (!options.output_dir.empty()) make_folder(options.output_dir);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& output = session.outputs()[i].name;
     fmt::print("{}: {} {}{}\n", output, name(outputs[i].dtype()), to_string(outputs[i].extents()),
@@ -66,9 +74,14 @@ void run(const GlobalOptions& global, const RunOptions& options) {
 void add_run(CLI::App& app, const GlobalOptions& global, int&) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "run a model once");
-  command->add_option("model", options->model, "ONNX file")->required();
-  command->add_option("--output-dir", options->output_dir, "folder for the outputs, one .npy file each");
+  command->add_option("model", options->model, "ONNX file")->type_name("MODEL")->required();
   options->inputs.add_to(*command, true);
+  command->add_option("--output-dir", options->output_dir, "folder for the outputs, one .npy file each")
+      ->type_name("FOLDER");
+  command->footer(
+      "Prints dtype, shape and range of every output. Inputs that no file gives are random: floats in [-1, "
+      "1),\n"
+      "integers in [0, 100), true.\n");
   command->callback([&global, options] { run(global, *options); });
 }
 

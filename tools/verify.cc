@@ -275,6 +275,9 @@ void verify(const GlobalOptions& global, const VerifyOptions& options, int& exit
   if (options.paths.empty())
     throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, "no folder to verify is given");
   const std::vector<fs::path> tests = find_tests(options.paths);
+  if (tests.empty())
+    throw Error(ErrorKind::Caller, ErrorCode::NotFound,
+                fmt::format("no folder with a model.onnx in {}", fmt::join(options.paths, ", ")));
   std::vector<Outcome> outcomes;
   std::map<Verdict, int> counts;
   Progress progress;
@@ -292,7 +295,7 @@ void verify(const GlobalOptions& global, const VerifyOptions& options, int& exit
   if (!options.json.empty()) write_json(options.json, outcomes);
   fmt::print("{} passed, {} failed, {} skipped\n", counts[Verdict::Passed], counts[Verdict::Failed],
              counts[Verdict::Skipped]);
-  if (counts[Verdict::Failed] > 0 || tests.empty()) exit_status = 1;
+  if (counts[Verdict::Failed] > 0) exit_status = 1;
 }
 
 }  // namespace
@@ -300,18 +303,23 @@ void verify(const GlobalOptions& global, const VerifyOptions& options, int& exit
 void add_verify(CLI::App& app, const GlobalOptions& global, int& exit_status) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App* command = app.add_subcommand(
-      "verify", "run folders in the ONNX test layout (model.onnx, test_data_set_N), recursively");
-  command->add_option("paths", options->paths, "folders");
+      "verify", "run folders in the ONNX test layout, recursively, and compare the outputs");
+  command->footer(
+      "A test is a folder with model.onnx and test_data_set_N/{input_K.pb,output_K.pb}. It passes if\n"
+      "|got - want| <= atol + rtol * |want| for every element. One line for each test that does not pass "
+      "(with\n"
+      "--verbose: for each); the last line counts; exit status 1 if one failed.\n");
+  command->add_option("paths", options->paths, "folders")->type_name("FOLDER");
   command->add_option("--rtol", options->relative, "relative tolerance")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   command->add_option("--atol", options->absolute, "absolute tolerance")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   command->add_flag("--dynamic", options->dynamic, "hide the declared dimensions of the inputs");
   command->add_flag("--as-initializers", options->as_initializers, "make the inputs constants of the model");
   command->add_flag("--rules", options->rules, "print the built-in tolerances and exceptions");
-  command->add_option("--json", options->json, "file for one record a test");
+  command->add_option("--json", options->json, "file for one record a test")->type_name("FILE");
   command->callback([&global, options, &exit_status] { verify(global, *options, exit_status); });
 }
 

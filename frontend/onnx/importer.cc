@@ -141,7 +141,6 @@ class Importer {
 };
 
 Graph Importer::import() {
-  if (!model_.has_graph()) throw_caller(ErrorCode::InvalidModel, "the model has no graph");
   const onnx::GraphProto& proto = model_.graph();
   opsets_ = read_opsets(model_.opset_import());
   // Models of before opsets existed have the meanings of opset 1.

@@ -11,6 +11,7 @@
 #include "frontend/onnx/mapped_file.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/wire.h"
+#include "ir/base/errors.h"
 
 namespace kiln::frontend {
 namespace {
@@ -24,6 +25,7 @@ graph::Graph load(std::span<const std::byte> bytes, std::shared_ptr<const void> 
   onnx::ModelProto model;
   TensorStorage storage;
   storage.payloads = parse(bytes, wire, description, model);
+  if (!model.has_graph()) throw_caller(ErrorCode::InvalidModel, "{} has no graph", description);
   storage.owner = std::move(owner);
   storage.folder = std::move(folder);
   storage.max_external_bytes = options.limits.external_bytes;

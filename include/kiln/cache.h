@@ -21,8 +21,8 @@ struct CacheStats {
   std::int64_t kernels = 0, bytes = 0, max_bytes = 0, file_bytes = 0;
 };
 
-// `path` as in Options::cache: empty means the default file. Each throws Error (environment, io) where the
-// file cannot be used.
+// `path` as in Options::cache: empty means the default file. Each throws Error (environment): not_found where
+// there is no file, io where it cannot be used.
 std::vector<CacheEntry> cache_entries(const std::string& path = {});
 CacheStats cache_stats(const std::string& path = {});
 struct CacheCheck {
