@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/tile/passes/passes.h"
+#include "jit/cpu/logsumexp.h"
 #include "jit/cpu/lower.h"
 #include "jit/llvm/compiler.h"
 
@@ -13,6 +14,7 @@ namespace {
 // What the lowering takes: primitives only, without dead or repeated Ops.
 tile::Kernel prepared(const tile::Kernel& kernel) {
   tile::Kernel copy = kernel;
+  cpu::expand_logsumexp(copy);
   tile::expand_functions(copy);
   tile::simplify(copy);
   return copy;

@@ -188,20 +188,16 @@ llvm::Value* scale_by_power(const Site& s, llvm::Value* x, llvm::Value* n) {
     return s.b.CreateBitCast(bits, x->getType());
   };
   const std::int64_t bias = single ? 127 : 1023, mantissa = single ? 23 : 52;
-  // Up to three factors. All but the last keep the product exact: downwards they leave it normal unless the
-  // result is 0 anyway.
-  const std::int64_t up = bias, down = -(bias - 1 - (mantissa + 1));
-  llvm::Value* rest = clamp(n, 2 * down - bias + 1, 3 * up);
-  llvm::Value* product = x;
-  for (int step = 0; step < 2; ++step) {
-    llvm::Value* too_high = s.b.CreateICmpSGT(rest, integer(rest, up));
-    llvm::Value* too_low = s.b.CreateICmpSLT(rest, integer(rest, 1 - bias));
-    llvm::Value* part = s.b.CreateSelect(too_high, integer(rest, up),
-                                         s.b.CreateSelect(too_low, integer(rest, down), zero(rest)));
-    product = s.b.CreateFMul(product, power_of_two(part, bias, mantissa));
+  // Three factors; all but the last keep the product exact. The last takes what it can of the exponent, so that
+  // before it the product is normal, unless the result is 0 or infinite anyway.
+  llvm::Value* factors[3];
+  llvm::Value* rest = n;
+  for (llvm::Value*& factor : factors) {
+    llvm::Value* part = clamp(rest, 1 - bias, bias);
     rest = s.b.CreateSub(rest, part);
+    factor = power_of_two(part, bias, mantissa);
   }
-  return s.b.CreateFMul(product, power_of_two(clamp(rest, 1 - bias, up), bias, mantissa));
+  return s.b.CreateFMul(s.b.CreateFMul(s.b.CreateFMul(x, factors[2]), factors[1]), factors[0]);
 }
 
 llvm::Value* compare(const Site& s, llvm::CmpInst::Predicate floats, llvm::CmpInst::Predicate signed_integers,
