@@ -29,9 +29,13 @@ const std::array<AllowedSymbol, 3> kAllowedSymbols = {{
     {"memset", reinterpret_cast<void*>(&std::memset)},
 }};
 
+// What ORC reported on this thread on the way to a failure; the failed lookup itself only says that it failed.
+thread_local std::string reported;
+
 Error load_failed(const std::string& symbol, llvm::Error error) {
   return Error(ErrorKind::Bug, ErrorCode::CompileFailed,
-               fmt::format("cannot load kernel {}: {}", symbol, llvm::toString(std::move(error))));
+               fmt::format("cannot load kernel {}: {}{}{}", symbol, llvm::toString(std::move(error)),
+                           reported.empty() ? "" : ": ", std::exchange(reported, {})));
 }
 
 // ORC for this process. Never destroyed: kernels may be unloaded by destructors of static objects.
@@ -63,14 +67,15 @@ class Linker {
 
  private:
   static std::unique_ptr<llvm::orc::ExecutorProcessControl> process_control() {
-    auto control = llvm::orc::SelfExecutorProcessControl::Create();
+    // Linking runs on the thread that asks for it, not on threads of ORC's own.
+    auto control = llvm::orc::SelfExecutorProcessControl::Create(
+        nullptr, std::make_unique<llvm::orc::InPlaceTaskDispatcher>());
     if (!control) throw load_failed("(any)", control.takeError());
     return std::move(*control);
   }
 
-  // Failed lookups are reported by their results; ORC's default would print them as well.
   Linker() : session_(process_control()), layer_(session_) {
-    session_.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
+    session_.setErrorReporter([](llvm::Error error) { reported += llvm::toString(std::move(error)); });
   }
 
   llvm::orc::ExecutionSession session_;
@@ -82,6 +87,7 @@ class Linker {
 
 Result<LoadedKernel> load(const Artifact& artifact) {
   try {
+    reported.clear();
     Linker& linker = Linker::instance();
     auto library = linker.add_library();
     if (!library) return load_failed(artifact.symbol, library.takeError());
