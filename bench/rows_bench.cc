@@ -66,9 +66,10 @@ Kernel softmax(std::int64_t block) {
   k.grid([&]() -> Indices { return {x.dim(0)}; });
   const Expr r = k.program_id(0), n = x.dim(1);
   const View row = k.local(DType::F32, {n}, 65536);
-  const Expr top = k.loop(0, n, block, {k.constant(DType::F32, -INFINITY)}, [&](Expr j, const Exprs& c) -> Exprs {
-    return {max(c[0], k.reduce(Combiner::Max, x.load({r, j}, {1, block}, -INFINITY), 1))};
-  })[0];
+  const Expr top =
+      k.loop(0, n, block, {k.constant(DType::F32, -INFINITY)}, [&](Expr j, const Exprs& c) -> Exprs {
+        return {max(c[0], k.reduce(Combiner::Max, x.load({r, j}, {1, block}, -INFINITY), 1))};
+      })[0];
   const Expr sum = k.loop(0, n, block, {k.constant(DType::F32, 0)}, [&](Expr j, const Exprs& c) -> Exprs {
     const Expr e = exp(x.load({r, j}, {1, block}, -INFINITY) - top);
     row.store({j}, e);
@@ -114,7 +115,8 @@ void run(benchmark::State& state, const Kernel& kernel, Isa isa, std::int64_t ro
   const kiln::Target target = kiln::jit::target_for_isa(isa);
   const kiln::jit::Artifact artifact = kiln::jit::compile(kernel, {}, target, "kernel").value();
   const kiln::jit::LoadedKernel loaded = kiln::jit::load(artifact).value();
-  std::vector<float> x(static_cast<std::size_t>(rows * columns)), y(x.size()), v(static_cast<std::size_t>(columns));
+  std::vector<float> x(static_cast<std::size_t>(rows * columns)), y(x.size()),
+      v(static_cast<std::size_t>(columns));
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (float& value : x) value = normal(random);
@@ -138,9 +140,9 @@ void run(benchmark::State& state, const Kernel& kernel, Isa isa, std::int64_t ro
   kiln::jit::KernelStatus status;
   const kiln::jit::KernelCall call{words.data(), low.data(), high.data(), scratch.get(), &status};
   for (auto _ : state) loaded.run(&call);
-  state.counters["ns/element"] = benchmark::Counter(static_cast<double>(rows * columns) / 1e9,
-                                                    benchmark::Counter::kIsIterationInvariantRate |
-                                                        benchmark::Counter::kInvert);
+  state.counters["ns/element"] =
+      benchmark::Counter(static_cast<double>(rows * columns) / 1e9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
   state.counters["compile_ms"] = artifact.facts.compile_ms;
   state.counters["spills"] = artifact.facts.spills;
   state.counters["code_bytes"] = static_cast<double>(artifact.facts.code_bytes);
@@ -154,10 +156,14 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {"copy", copy, 512, 1, 4096},          {"exp", exponential, 512, 1, 4096},
-    {"bias_gelu", bias_gelu, 512, 4, 1024}, {"softmax", softmax, 512, 32, 100},
-    {"softmax", softmax, 512, 32, 128},    {"softmax", softmax, 512, 32, 1024},
-    {"layer_norm", layer_norm, 512, 32, 768}, {"transpose", transpose, 32, 64, 64, true},
+    {"copy", copy, 512, 1, 4096},
+    {"exp", exponential, 512, 1, 4096},
+    {"bias_gelu", bias_gelu, 512, 4, 1024},
+    {"softmax", softmax, 512, 32, 100},
+    {"softmax", softmax, 512, 32, 128},
+    {"softmax", softmax, 512, 32, 1024},
+    {"layer_norm", layer_norm, 512, 32, 768},
+    {"transpose", transpose, 32, 64, 64, true},
     {"transpose", transpose, 32, 1024, 1024, true},
 };
 
@@ -167,8 +173,7 @@ int main(int argc, char** argv) {
   for (const Isa isa : {Isa::X86_64_V3, Isa::X86_64_V4}) {
     if (isa > kiln::jit::host_target().isa) continue;
     for (const Case& c : kCases) {
-      const std::string label =
-          fmt::format("{}/{}x{}/{}", c.name, c.rows, c.columns, kiln::name(isa));
+      const std::string label = fmt::format("{}/{}x{}/{}", c.name, c.rows, c.columns, kiln::name(isa));
       benchmark::RegisterBenchmark(label.c_str(), [c, isa](benchmark::State& state) {
         run(state, c.build(c.block), isa, c.rows, c.columns, c.transposed);
       });

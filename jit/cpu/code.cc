@@ -73,11 +73,21 @@ llvm::Value* Code::arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b) {
   if (known != nullptr && is_visible(known)) return known;
   const Hoist hoist(*this, {a, b});
   switch (kind) {
-    case Arithmetic::Add: known = builder_.CreateAdd(a, b, "", false, true); break;
-    case Arithmetic::Sub: known = builder_.CreateSub(a, b, "", false, true); break;
-    case Arithmetic::Mul: known = builder_.CreateMul(a, b, "", false, true); break;
-    case Arithmetic::Min: known = builder_.CreateSelect(builder_.CreateICmpSLT(a, b), a, b); break;
-    case Arithmetic::Max: known = builder_.CreateSelect(builder_.CreateICmpSGT(a, b), a, b); break;
+    case Arithmetic::Add:
+      known = builder_.CreateAdd(a, b, "", false, true);
+      break;
+    case Arithmetic::Sub:
+      known = builder_.CreateSub(a, b, "", false, true);
+      break;
+    case Arithmetic::Mul:
+      known = builder_.CreateMul(a, b, "", false, true);
+      break;
+    case Arithmetic::Min:
+      known = builder_.CreateSelect(builder_.CreateICmpSLT(a, b), a, b);
+      break;
+    case Arithmetic::Max:
+      known = builder_.CreateSelect(builder_.CreateICmpSGT(a, b), a, b);
+      break;
   }
   return known;
 }

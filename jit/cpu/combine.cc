@@ -102,16 +102,19 @@ Values Lowering::combine(Combiner combiner, DType dtype, const Values& a, const 
     case Combiner::Max: {
       const bool least = combiner == Combiner::Min;
       if (floats && lanes < strip_.lanes) {  // across lanes: short rather than fast
-        return {build.CreateBinaryIntrinsic(least ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, x, y)};
+        return {
+            build.CreateBinaryIntrinsic(least ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, x, y)};
       }
       llvm::Value* best = build.CreateSelect(least ? less(y, x) : less(x, y), y, x);
       if (!floats) return {best};
-      // The instruction gives its second operand if both are zeros: combining both orders by and (or) gives +0
+      // The instruction gives its second operand if both are zeros: combining both orders by and (or) gives
+      // +0
       // (-0) if there is one. A NaN on either side makes the sum NaN.
       llvm::Value* other = build.CreateSelect(least ? less(x, y) : less(y, x), x, y);
       llvm::Type* bits = x->getType()->getWithNewType(build.getIntNTy(x->getType()->getScalarSizeInBits()));
       llvm::Value *p = build.CreateBitCast(best, bits), *q = build.CreateBitCast(other, bits);
-      llvm::Value* both = build.CreateBitCast(least ? build.CreateOr(p, q) : build.CreateAnd(p, q), x->getType());
+      llvm::Value* both =
+          build.CreateBitCast(least ? build.CreateOr(p, q) : build.CreateAnd(p, q), x->getType());
       return {build.CreateSelect(build.CreateFCmpUNO(x, y), build.CreateFAdd(x, y), both)};
     }
     case Combiner::ArgMax:

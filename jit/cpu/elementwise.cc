@@ -188,8 +188,8 @@ llvm::Value* scale_by_power(const Site& s, llvm::Value* x, llvm::Value* n) {
     return s.b.CreateBitCast(bits, x->getType());
   };
   const std::int64_t bias = single ? 127 : 1023, mantissa = single ? 23 : 52;
-  // Three factors; all but the last keep the product exact. The last takes what it can of the exponent, so that
-  // before it the product is normal, unless the result is 0 or infinite anyway.
+  // Three factors; all but the last keep the product exact. The last takes what it can of the exponent, so
+  // that before it the product is normal, unless the result is 0 or infinite anyway.
   llvm::Value* factors[3];
   llvm::Value* rest = n;
   for (llvm::Value*& factor : factors) {

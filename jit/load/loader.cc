@@ -29,7 +29,8 @@ const std::array<AllowedSymbol, 3> kAllowedSymbols = {{
     {"memset", reinterpret_cast<void*>(&std::memset)},
 }};
 
-// What ORC reported on this thread on the way to a failure; the failed lookup itself only says that it failed.
+// What ORC reported on this thread on the way to a failure; the failed lookup itself only says that it
+// failed.
 thread_local std::string reported;
 
 Error load_failed(const std::string& symbol, llvm::Error error) {

@@ -14,8 +14,8 @@ namespace {
 using tile::Expr;
 using tile::Function;
 using tile::Indices;
-using tile::Kernel;
 using tile::kDynamic;
+using tile::Kernel;
 using tile::KernelBuilder;
 using tile::Literal;
 using tile::Opcode;
@@ -24,8 +24,8 @@ using tile::RandomProgram;
 using tile::Type;
 using tile::View;
 
-constexpr std::array kDTypes = {DType::I1,  DType::I8,  DType::I16, DType::I32, DType::I64,
-                                DType::U8,  DType::U16, DType::U32, DType::U64, DType::F16,
+constexpr std::array kDTypes = {DType::I1,   DType::I8,  DType::I16, DType::I32, DType::I64,
+                                DType::U8,   DType::U16, DType::U32, DType::U64, DType::F16,
                                 DType::BF16, DType::F32, DType::F64};
 constexpr std::int64_t kElements = 1037;  // whole vectors, and a rest of odd length
 constexpr std::int64_t kBlock = 256;
@@ -44,10 +44,14 @@ std::uint64_t random_bits(DType dtype, std::mt19937_64& random) {
   const auto kind = random() % 8;
   if (dtype == DType::I1) return random() & 1;
   if (is_float(dtype)) {
-    constexpr std::array kSpecial = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, HUGE_VAL, -HUGE_VAL, 1e-40,
-                                     3e38, 2147483648.0, -2147483648.0, 9.3e18, 65504.0, 1e-5, 255.5, 0.49999997};
+    constexpr std::array kSpecial = {
+        0.0,       -0.0,  1.0,  -1.0,         0.5,           -0.5,   1.5,     2.5,  -2.5,  HUGE_VAL,
+        -HUGE_VAL, 1e-40, 3e38, 2147483648.0, -2147483648.0, 9.3e18, 65504.0, 1e-5, 255.5, 0.49999997};
     if (kind < 2) return Literal::number(dtype, kSpecial[random() % kSpecial.size()]).bits;
-    if (kind < 5) return Literal::number(dtype, static_cast<double>(static_cast<std::int64_t>(random() % 4001) - 2000) / 8).bits;
+    if (kind < 5)
+      return Literal::number(dtype,
+                             static_cast<double>(static_cast<std::int64_t>(random() % 4001) - 2000) / 8)
+          .bits;
     return random() & mask;
   }
   if (kind < 4) return (random() % 16 - 8) & mask;
@@ -75,8 +79,9 @@ void fill(RandomProgram::Buffer& target, std::mt19937_64& random, bool avoid_zer
 }
 
 // y[i] = make(x0[i], x1[i], ...)
-void check(const std::vector<DType>& inputs, DType output, const std::function<Expr(KernelBuilder&, std::vector<Expr>)>& make,
-           const std::string& label, bool avoid_zero = false) {
+void check(const std::vector<DType>& inputs, DType output,
+           const std::function<Expr(KernelBuilder&, std::vector<Expr>)>& make, const std::string& label,
+           bool avoid_zero = false) {
   KernelBuilder k("elementwise");
   std::vector<View> views;
   std::mt19937_64 random(7);
@@ -139,11 +144,13 @@ class Casts : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Casts, AgreeWithTheInterpreter) {
   for (const DType to : kDTypes) {
-    check({GetParam()}, to, [&](KernelBuilder& k, const std::vector<Expr>& x) { return k.cast(x[0], to); },
-          std::string(name(GetParam())) + " to " + std::string(name(to)));
+    check(
+        {GetParam()}, to, [&](KernelBuilder& k, const std::vector<Expr>& x) { return k.cast(x[0], to); },
+        std::string(name(GetParam())) + " to " + std::string(name(to)));
     if (bits(to) == bits(GetParam()) && to != DType::I1 && GetParam() != DType::I1) {
-      check({GetParam()}, to, [&](KernelBuilder& k, const std::vector<Expr>& x) { return k.bitcast(x[0], to); },
-            std::string(name(GetParam())) + " as " + std::string(name(to)));
+      check(
+          {GetParam()}, to, [&](KernelBuilder& k, const std::vector<Expr>& x) { return k.bitcast(x[0], to); },
+          std::string(name(GetParam())) + " as " + std::string(name(to)));
     }
   }
 }

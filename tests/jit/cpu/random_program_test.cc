@@ -1,8 +1,8 @@
-// Random tile programs: compiled code against the interpreter, bit for bit where no order of evaluation enters.
-#include "tests/support/random_tile_program.h"
-
+// Random tile programs: compiled code against the interpreter, bit for bit where no order of evaluation
+// enters.
 #include "ir/tile/text.h"
 #include "tests/support/kernel_runner.h"
+#include "tests/support/random_tile_program.h"
 
 namespace kiln::jit {
 namespace {
@@ -19,7 +19,8 @@ void compare(std::uint64_t seed, const tile::RandomProgramOptions& options) {
         compile_and_run(program.kernel, target_for_isa(isa), RandomProgram::arguments(got));
     EXPECT_EQ(status.code, 0) << "seed " << seed;
     const std::string difference = tile::difference(expected, got);
-    ASSERT_EQ(difference, "") << "seed " << seed << " on " << name(isa) << "\n" << tile::print(program.kernel);
+    ASSERT_EQ(difference, "") << "seed " << seed << " on " << name(isa) << "\n"
+                              << tile::print(program.kernel);
   }
 }
 

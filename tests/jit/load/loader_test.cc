@@ -53,9 +53,8 @@ Artifact compiled(const Kernel& kernel, const std::string& symbol = "kernel") {
 std::vector<float> call(const LoadedKernel& kernel, std::vector<float> x) {
   std::vector<float> y(x.size());
   const auto n = static_cast<std::int64_t>(x.size());
-  const std::vector<Argument> arguments{
-      ViewArgument{std::as_writable_bytes(std::span(x)), 0, {n}, {1}},
-      ViewArgument{std::as_writable_bytes(std::span(y)), 0, {n}, {1}}};
+  const std::vector<Argument> arguments{ViewArgument{std::as_writable_bytes(std::span(x)), 0, {n}, {1}},
+                                        ViewArgument{std::as_writable_bytes(std::span(y)), 0, {n}, {1}}};
   EXPECT_EQ(run(kernel, pack(arguments)).code, 0);
   return y;
 }
