@@ -8,7 +8,8 @@
 //   memory.cc       loads and stores of strips
 //   strips.cc       tiles, strip by strip, on demand
 //   elementwise.cc, casts.cc   primitives
-//   dot.cc          dots: dot_problem.cc, memory_matrix.cc, block_product.cc, micro_kernel.cc, transpose.cc,
+//   dot.cc          dots: dot_problem.cc, dot_site.cc, row_operand.cc, panel_operand.cc, memory_matrix.cc,
+//                   block_product.cc, micro_kernel.cc, transpose.cc, widen.cc
 //   widen.cc combine.cc      reductions nest.cc         loop nests with a mask-free interior control.cc for,
 //   contract, if, scan, concat buffers.cc      scratch and local memory ranges.cc       bounds that make
 //   conditions unnecessary status.cc       run-time errors

@@ -259,8 +259,13 @@ llvm::Value* Lowering::load(const Access& access) {
     (holds_here->getType()->isVectorTy() ? mask : uniform) =
         code_.both(holds_here->getType()->isVectorTy() ? mask : uniform, holds_here);
   }
-  const Address at = address(access.memory.data, access.memory.strides, access.at, access.dtype);
+  Address at = address(access.memory.data, access.memory.strides, access.at, access.dtype);
   if (mask != nullptr && uniform != nullptr) {
+    if (at.offsets == nullptr && Code::is_constant(at.lane_stride, 1)) {
+      // A masked load of no lanes from a page that is not there reads nothing, but takes hundreds of cycles.
+      const Code::Hoist hoist(code_, {uniform, at.pointer});
+      at.pointer = builder().CreateSelect(uniform, at.pointer, anywhere_);
+    }
     const Code::Hoist hoist(code_, {mask, uniform}, strip_.value_floor);
     mask = builder().CreateAnd(mask, vector_of(uniform, strip_.lanes));
   } else if (mask == nullptr) {

@@ -78,8 +78,11 @@ llvm::Function* transpose_function(llvm::Module& module, DType from, DType to, i
         llvm::Value* const live = builder.CreateICmpSLT(column, columns);
         llvm::Value* const mask =
             builder.CreateAnd(in_k, builder.CreateVectorSplat(static_cast<unsigned>(lanes), live));
+        // A masked load of no lanes from a page that is not there reads nothing, but takes hundreds of
+        // cycles.
+        llvm::Value* const near = code.select(live, column, code.index(0));
         llvm::Value* const address =
-            builder.CreateGEP(element, offset(source, code.mul(column, column_pitch)), first_k);
+            builder.CreateGEP(element, offset(source, code.mul(near, column_pitch)), first_k);
         llvm::Value* const value =
             builder.CreateMaskedLoad(loaded, address, alignment, mask, llvm::Constant::getNullValue(loaded));
         rows.push_back(widen(builder, value, from, to));
