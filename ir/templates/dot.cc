@@ -38,13 +38,6 @@ struct MatrixProduct {
   double alpha = 1, beta = 1;
 };
 
-std::optional<int> input_number(const Problem& problem, ValueId id) {
-  const auto& inputs = problem.graph.inputs;
-  const auto found = std::find(inputs.begin(), inputs.end(), id);
-  if (found == inputs.end()) return std::nullopt;
-  return static_cast<int>(found - inputs.begin());
-}
-
 bool has_operand(const Node& node, std::size_t i) { return i < node.inputs.size() && node.inputs[i]; }
 
 std::optional<MatrixProduct> matmul(const Problem& problem, const Node& node) {
@@ -135,8 +128,8 @@ std::vector<Dim> bias_strides(const Problem& problem, const Node& node, const Sh
 
 std::optional<MatrixProduct> product_of(const Problem& problem) {
   const Node& node = problem.graph.node(problem.root);
-  for (std::size_t i = 0; i < 2 && i < node.inputs.size(); ++i) {
-    if (!problem.graph.value(node.inputs[i]).shape) return std::nullopt;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!has_operand(node, i) || !problem.graph.value(node.inputs[i]).shape) return std::nullopt;
   }
   std::optional<MatrixProduct> product;
   if (node.op == OpKind::MatMul) product = matmul(problem, node);
@@ -145,12 +138,12 @@ std::optional<MatrixProduct> product_of(const Problem& problem) {
   if (!product) return std::nullopt;
   const auto a = input_number(problem, node.inputs[0]), b = input_number(problem, node.inputs[1]);
   if (!a || !b) return std::nullopt;
-  product->a = *a;
-  product->b = *b;
+  product->a = static_cast<int>(*a);
+  product->b = static_cast<int>(*b);
   if (has_operand(node, 2) && product->beta != 0) {
     const auto bias = input_number(problem, node.inputs[2]);
     if (!bias) return std::nullopt;
-    product->bias = *bias;
+    product->bias = static_cast<int>(*bias);
     product->bias_strides = bias_strides(problem, node, product->space);
   }
   return product;
