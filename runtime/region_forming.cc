@@ -137,10 +137,19 @@ bool says_where(const Node& node, std::size_t operand) {
 // Known operands that say where, and scalars, become part of the code.
 bool is_embedded(const Graph& graph, const Node& node, std::size_t operand) {
   const graph::Value& value = graph.value(node.inputs[operand]);
-  if (says_where(node, operand)) return is_known(value);
+  if (says_where(node, operand)) {
+    const auto limit = static_cast<std::int64_t>(graph::kMaxKnownElements);
+    return is_known(value) && (!value.constant || value.constant->elements() <= limit);
+  }
   const FusionClass fusion = contract(node.op).fusion;
   const bool moves = fusion == FusionClass::Movement || fusion == FusionClass::View;
-  return !moves && value.constant && value.constant->elements() == 1;
+  const bool is_fill = node.op == OpKind::Pad && operand == 2;
+  return (!moves || is_fill) && value.constant && value.constant->elements() == 1;
+}
+
+// Movement whose Template applies elementwise nodes to what it moves.
+bool moves_with_epilogue(OpKind op) {
+  return op == OpKind::Gather || op == OpKind::Pad || op == OpKind::Resize;
 }
 
 // Values that a node reads from memory.
@@ -250,7 +259,7 @@ class RegionForming {
       case FusionClass::Pool:
         return true;
       case FusionClass::Movement:
-        return graph_.node(unit.root).op == OpKind::Gather;
+        return moves_with_epilogue(graph_.node(unit.root).op);
       case FusionClass::View:
       case FusionClass::Shape:
       case FusionClass::Opaque:

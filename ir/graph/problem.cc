@@ -17,6 +17,12 @@ bool keeps_content(const Tensor& constant) {
          (whole && constant.elements() <= static_cast<std::int64_t>(kMaxKnownElements));
 }
 
+// Content that is known and small enough to be part of a Problem.
+bool is_small(const Value& value) {
+  return value.elements ||
+         (value.constant && value.constant->elements() <= static_cast<std::int64_t>(kMaxKnownElements));
+}
+
 class Cutter {
  public:
   Cutter(const Graph& graph, const Region& region) : graph_(graph), region_(region) {}
@@ -84,18 +90,16 @@ class Cutter {
 
   // What follows from the model and the Symbols needs no input: it comes with the nodes that read it.
   void fill_input(ValueId id) {
-    const Value& read = graph_.value(id);
-    if (!values_.contains(id) && (read.elements || (read.constant && keeps_content(*read.constant)))) {
-      values_[id] = to_.add_value({});
-    }
+    const Value& from = graph_.value(id);
+    const bool embedded = !values_.contains(id) && is_small(from);
+    if (embedded) values_[id] = to_.add_value({});
     const ValueId to = mapped(id);
     if (to_.value(to).producer || to_.value(to).shape) return;
-    const Value& from = graph_.value(id);
     Value filled;
     filled.dtype = from.dtype;
     require(from.shape.has_value(), "a region reads \"{}\", whose rank is unknown", from.name);
     filled.shape = map_all(*from.shape, to);
-    if (from.constant && keeps_content(*from.constant)) filled.constant = from.constant;
+    if (from.constant && (embedded || keeps_content(*from.constant))) filled.constant = from.constant;
     if (from.elements) filled.elements = map_all(*from.elements, to);
     to_.value(to) = std::move(filled);
     set_layout(id);

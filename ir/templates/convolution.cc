@@ -27,13 +27,6 @@ using tile::Indices;
 constexpr std::int64_t kPixels = 112;
 constexpr std::int64_t kChannelBlock = 64;
 
-std::optional<std::size_t> input_number(const Problem& problem, ValueId id) {
-  const auto& inputs = problem.graph.inputs;
-  const auto found = std::find(inputs.begin(), inputs.end(), id);
-  if (found == inputs.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - inputs.begin());
-}
-
 struct Convolution {
   WindowGeometry window;
   std::size_t x = 0, w = 0;

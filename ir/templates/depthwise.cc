@@ -33,13 +33,6 @@ std::vector<Dim> channels_last(const std::vector<Dim>& strides) {
   return result;
 }
 
-std::optional<std::size_t> input_number(const Problem& problem, ValueId id) {
-  const auto& inputs = problem.graph.inputs;
-  const auto found = std::find(inputs.begin(), inputs.end(), id);
-  if (found == inputs.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - inputs.begin());
-}
-
 bool has_bias(const Node& node) { return node.inputs.size() > 2 && node.inputs[2]; }
 
 std::optional<std::string> refuses(const Problem& problem, const Target&) {

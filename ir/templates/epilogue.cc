@@ -46,6 +46,14 @@ std::optional<std::string> why_no_epilogue(const Problem& problem) {
   return std::nullopt;
 }
 
+void append_epilogue_strides(const Problem& problem, std::vector<std::vector<graph::Dim>>& strides) {
+  const Graph& graph = problem.graph;
+  const graph::Shape& shape = *graph.value(graph.node(problem.root).outputs[0]).shape;
+  for (const std::size_t i : epilogue_inputs(problem))
+    strides.push_back(broadcast_strides(graph.value(graph.inputs[i]), shape));
+  for (const ValueId id : graph.outputs) strides.push_back(broadcast_strides(graph.value(id), shape));
+}
+
 Epilogue::Epilogue(ProgramBuilder& program, ProgramBuilder::Launch& launch, const Problem& problem,
                    const IterationSpace& space, std::size_t first_operand)
     : problem_(problem),

@@ -18,6 +18,9 @@ std::vector<std::size_t> epilogue_inputs(const graph::Problem& problem);
 // expression, and every output has the shape of the root's result.
 std::optional<std::string> why_no_epilogue(const graph::Problem& problem);
 
+// Strides over the root's result of each of epilogue_inputs(), then of each output.
+void append_epilogue_strides(const graph::Problem& problem, std::vector<std::vector<graph::Dim>>& strides);
+
 class Epilogue {
  public:
   // Binds a view for each of epilogue_inputs() and each output over `space`, whose operands are in that order

@@ -52,14 +52,10 @@ Nest nest_of(const Problem& problem) {
       strides[0][i] = data.layout->strides[before ? i : i + 1 - index_rank];
     }
   }
-  for (const std::size_t i : epilogue_inputs(problem))
-    strides.push_back(broadcast_strides(graph.value(graph.inputs[i]), shape));
-  const std::size_t first_output = strides.size();
-  for (const ValueId id : graph.outputs) strides.push_back(broadcast_strides(graph.value(id), shape));
-
+  append_epilogue_strides(problem, strides);
   Nest nest;
   std::vector<int> counts;
-  nest.space = collapse_groups(shape, strides, first_output, groups, counts);
+  nest.space = collapse_groups(shape, strides, strides.size() - 1, groups, counts);
   nest.outer = static_cast<std::size_t>(counts[0]);
   nest.indices = static_cast<std::size_t>(counts[1]);
   nest.gathered_extent = (*data.shape)[axis];

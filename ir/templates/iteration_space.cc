@@ -113,6 +113,45 @@ IterationSpace collapse(const Shape& space, std::span<const std::vector<Dim>> st
   return collapse_groups(space, strides, order_by, groups, counts);
 }
 
+IterationSpace collapse_around(const Shape& space, std::span<const std::vector<Dim>> strides,
+                               std::size_t order_by, const std::vector<bool>& apart,
+                               std::vector<int>& apart_axis) {
+  std::vector<int> all(space.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  std::vector<std::vector<int>> groups;
+  bool open = false;  // whether the last group takes more axes
+  for (const int axis : memory_order(std::move(all), space, strides[order_by])) {
+    const bool joins = !apart[static_cast<std::size_t>(axis)];
+    if (joins && open) {
+      groups.back().push_back(axis);
+    } else {
+      groups.push_back({axis});
+    }
+    open = joins;
+  }
+  if (groups.empty()) groups.emplace_back();
+  std::vector<int> counts;
+  IterationSpace result = collapse_groups(space, strides, order_by, groups, counts);
+  apart_axis.clear();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const bool is_apart = !groups[g].empty() && apart[static_cast<std::size_t>(groups[g][0])];
+    apart_axis.insert(apart_axis.end(), static_cast<std::size_t>(counts[g]), is_apart ? groups[g][0] : -1);
+  }
+  return result;
+}
+
+CopyBlock copy_block(const IterationSpace& space, std::int64_t elements) {
+  const auto limited = [](const Dim& extent, std::int64_t unknown, std::int64_t limit) {
+    return extent.is_constant() ? std::clamp<std::int64_t>(extent.constant(), 1, limit) : unknown;
+  };
+  const std::size_t rank = space.rank();
+  CopyBlock block;
+  block.inner = limited(space.extents[rank - 1], rank == 1 ? elements : elements / 4, elements);
+  const std::int64_t rows = std::max<std::int64_t>(1, elements / block.inner);
+  if (rank > 1) block.rows = limited(space.extents[rank - 2], rows, rows);
+  return block;
+}
+
 std::int64_t static_extent(const Dim& dim) { return dim.is_constant() ? dim.constant() : tile::kDynamic; }
 
 tile::Type view_type(DType dtype, std::span<const Dim> extents, std::span<const Dim> strides) {

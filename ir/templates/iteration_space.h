@@ -34,6 +34,19 @@ IterationSpace collapse_groups(const graph::Shape& space, std::span<const std::v
                                std::size_t order_by, std::span<const std::vector<int>> groups,
                                std::vector<int>& axes_per_group);
 
+// The same as collapse(), but an axis for which `apart` is true stays by itself whatever its extent.
+// apart_axis[axis of the result] is that axis, or -1.
+IterationSpace collapse_around(const graph::Shape& space, std::span<const std::vector<graph::Dim>> strides,
+                               std::size_t order_by, const std::vector<bool>& apart,
+                               std::vector<int>& apart_axis);
+
+// A tile of about `elements` elements that copies well: the innermost axis as far as it goes, then rows of
+// the next.
+struct CopyBlock {
+  std::int64_t inner = 1, rows = 1;
+};
+CopyBlock copy_block(const IterationSpace& space, std::int64_t elements);
+
 // The memory-view type that sees these extents and strides: what is constant becomes static.
 tile::Type view_type(DType dtype, std::span<const graph::Dim> extents, std::span<const graph::Dim> strides);
 

@@ -18,27 +18,6 @@ using tile::Expr;
 using tile::Function;
 using tile::KernelBuilder;
 
-bool computes(DType dtype) {
-  switch (dtype) {
-    case DType::I1:
-    case DType::I8:
-    case DType::I16:
-    case DType::I32:
-    case DType::I64:
-    case DType::U8:
-    case DType::U16:
-    case DType::U32:
-    case DType::U64:
-    case DType::F16:
-    case DType::BF16:
-    case DType::F32:
-    case DType::F64:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Operators that are one function of the tile language.
 std::optional<Function> direct_function(OpKind op) {
   switch (op) {
@@ -193,6 +172,27 @@ Expr literal(KernelBuilder& builder, const Tensor& tensor) {
 
 DType compute_dtype(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16 ? DType::F32 : dtype; }
 
+bool is_computable(DType dtype) {
+  switch (dtype) {
+    case DType::I1:
+    case DType::I8:
+    case DType::I16:
+    case DType::I32:
+    case DType::I64:
+    case DType::U8:
+    case DType::U16:
+    case DType::U32:
+    case DType::U64:
+    case DType::F16:
+    case DType::BF16:
+    case DType::F32:
+    case DType::F64:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_movable(DType dtype) {
   return bits(dtype) % 8 == 0 && dtype_class(dtype) != DTypeClass::Complex && dtype != DType::String;
 }
@@ -204,7 +204,7 @@ std::optional<std::string> why_not_emittable(const Graph& graph, const Node& nod
   }
   for (const auto* values : {&node.inputs, &node.outputs}) {
     for (const graph::ValueId id : *values) {
-      if (id && !computes(graph.value(id).dtype)) {
+      if (id && !is_computable(graph.value(id).dtype)) {
         return fmt::format("{} on {} has no tile expression", name(node.op), name(graph.value(id).dtype));
       }
     }
@@ -213,6 +213,15 @@ std::optional<std::string> why_not_emittable(const Graph& graph, const Node& nod
     if (node.outputs[i]) return fmt::format("{} with a second output has no tile expression", name(node.op));
   }
   return std::nullopt;
+}
+
+std::optional<double> scalar_number(const Tensor& constant) {
+  if (is_float(constant.dtype())) return scalar_constant(constant);
+  if (constant.dtype() == DType::I1) return constant.as<std::uint8_t>()[0] != 0 ? 1 : 0;
+  const std::int64_t integer = constant.to_integers()[0];
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;
+  if (integer < -kExact || integer > kExact) return std::nullopt;
+  return static_cast<double>(integer);
 }
 
 void NodeEmitter::define(graph::ValueId id, Expr expr) {

@@ -18,8 +18,14 @@ std::optional<std::string> why_not_emittable(const graph::Graph& graph, const gr
 // every node, all others in their own.
 DType compute_dtype(DType dtype);
 
+// True if Kernels can compute with this dtype, and have literals of it.
+bool is_computable(DType dtype);
+
 // True if Kernels can copy elements of this dtype: they fill whole bytes, and the language has them.
 bool is_movable(DType dtype);
+
+// The number that a one-element constant of a computable dtype holds; nothing if a double cannot hold it.
+std::optional<double> scalar_number(const Tensor& constant);
 
 class NodeEmitter {
  public:

@@ -62,7 +62,7 @@ bool follows_input_order(const Node& node) {
     case FusionClass::View:
     case FusionClass::Movement:
       return node.op == OpKind::Slice || node.op == OpKind::Split || node.op == OpKind::Concat ||
-             node.op == OpKind::Pad;
+             node.op == OpKind::Pad || node.op == OpKind::Resize || node.op == OpKind::Gather;
     case FusionClass::Dot:
     case FusionClass::Pool:
     case FusionClass::Shape:

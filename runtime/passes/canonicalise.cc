@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "runtime/operands.h"
+#include "runtime/passes/decompositions.h"
 #include "runtime/passes/passes.h"
 
 namespace kiln::runtime {
@@ -47,6 +48,14 @@ std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
       return global_pool_as_reduction(graph, node);
     case OpKind::Sum:
       return variadic_sum(graph, node);
+    case OpKind::DepthToSpace:
+      return depth_to_space(graph, node);
+    case OpKind::SpaceToDepth:
+      return space_to_depth(graph, node);
+    case OpKind::Tile:
+      return tile_as_expand(graph, node);
+    case OpKind::Resize:
+      return resize_as_gathers(graph, node);
     default:
       return std::nullopt;
   }

@@ -1,72 +1,16 @@
 // Small models through passes, layouts, regions and templates, run in the tile interpreter, against the same
 // graph on reference kernels. No code is generated: what fails here is above the jit.
-#include <gtest/gtest.h>
-
-#include "kernels_ref/reference.h"
-#include "runtime/model.h"
-#include "tests/ir/graph/graph_builder.h"
-#include "tests/support/interpreted_run.h"
+#include "tests/runtime/region_check.h"
 
 namespace kiln {
 namespace {
 
+using namespace kiln::testing;
 using graph::Attributes;
 using graph::Graph;
 using graph::OpKind;
 using graph::Shape;
 using graph::ValueId;
-using testing::difference;
-using testing::random_tensor;
-using testing::run_interpreted;
-
-using Maker = std::function<void(Graph&)>;
-
-ValueId random_weights(Graph& graph, Extents extents, std::uint64_t seed) {
-  return graph.add_constant(random_tensor(DType::F32, std::move(extents), seed));
-}
-
-// Runs at several values of the Symbol `n` (if the graph has one), on both targets and all variants.
-void check(const Maker& make, bool may_fall_back = false, std::vector<std::int64_t> sizes = {1, 3, 17}) {
-  Graph reference_graph;
-  make(reference_graph);
-  if (reference_graph.symbols.empty()) sizes = {0};
-  for (const Isa isa : {Isa::X86_64_V3, Isa::X86_64_V4}) {
-    Target target;
-    target.isa = isa;
-    Graph graph;
-    make(graph);
-    const runtime::Model model(std::move(graph),
-                               {.target = target, .kernels = nullptr, .strict = false, .log = {}});
-    for (const std::int64_t size : sizes) {
-      std::vector<Tensor> inputs;
-      for (std::size_t i = 0; i < reference_graph.inputs.size(); ++i) {
-        const graph::Value& value = reference_graph.value(reference_graph.inputs[i]);
-        Extents extents;
-        for (const graph::Dim& dim : *value.shape)
-          extents.push_back(dim.is_constant() ? dim.constant() : size);
-        inputs.push_back(random_tensor(value.dtype, extents, 100 + i));
-      }
-      const std::vector<Tensor> want = reference::evaluate(reference_graph, inputs);
-      for (std::size_t variant = 0; variant < 2; ++variant) {
-        const auto got = run_interpreted(model, inputs, target, variant);
-        if (!may_fall_back) {
-          EXPECT_TRUE(got.fallbacks.empty()) << got.fallbacks[0];
-        }
-        ASSERT_EQ(got.outputs.size(), want.size());
-        for (std::size_t i = 0; i < want.size(); ++i) {
-          EXPECT_EQ(difference(got.outputs[i], want[i]), "")
-              << name(isa) << " n=" << size << " variant " << variant;
-        }
-      }
-    }
-  }
-}
-
-ValueId symbolic_input(Graph& graph, Shape rest, DType dtype = DType::F32) {
-  Shape shape{symbol(graph, "n")};
-  shape.insert(shape.end(), rest.begin(), rest.end());
-  return add_input(graph, dtype, shape, "x");
-}
 
 TEST(Regions, ElementwiseChainWithBroadcasts) {
   check([](Graph& g) {
@@ -114,8 +58,9 @@ TEST(Regions, ResidualBlocksWithBatchNormalization) {
           const std::int64_t channels = (*g.value(x).shape)[1].constant();
           ValueId variance = random_weights(g, {channels}, seed + 3);
           for (float& v : g.value(variance).constant->as_mutable<float>()) v = v * v + 0.5F;
-          return g.add(OpKind::BatchNormalization, {x, random_weights(g, {channels}, seed), random_weights(g, {channels}, seed + 1),
-                                                    random_weights(g, {channels}, seed + 2), variance});
+          return g.add(OpKind::BatchNormalization,
+                       {x, random_weights(g, {channels}, seed), random_weights(g, {channels}, seed + 1),
+                        random_weights(g, {channels}, seed + 2), variance});
         };
         const auto convolution = [&](ValueId x, std::int64_t outputs, std::int64_t step, std::uint64_t seed) {
           const std::int64_t channels = (*g.value(x).shape)[1].constant();
@@ -124,11 +69,15 @@ TEST(Regions, ResidualBlocksWithBatchNormalization) {
         };
         const ValueId x = symbolic_input(g, {3, 12, 12});
         ValueId y = g.add(OpKind::Relu, {normalised(convolution(x, 8, 1, 10), 20)});
-        y = g.add(OpKind::MaxPool, {y}, {{"kernel_shape", graph::list({3, 3})}, {"strides", graph::list({2, 2})}, {"pads", graph::list({1, 1, 1, 1})}});
+        y = g.add(OpKind::MaxPool, {y},
+                  {{"kernel_shape", graph::list({3, 3})},
+                   {"strides", graph::list({2, 2})},
+                   {"pads", graph::list({1, 1, 1, 1})}});
         ValueId z = g.add(OpKind::Relu, {normalised(convolution(y, 16, 2, 30), 40)});
         z = normalised(convolution(z, 16, 1, 50), 60);
-        const ValueId shortcut = normalised(
-            g.add(OpKind::Conv, {y, random_weights(g, {16, 8, 1, 1}, 70)}, {{"strides", graph::list({2, 2})}}), 80);
+        const ValueId shortcut = normalised(g.add(OpKind::Conv, {y, random_weights(g, {16, 8, 1, 1}, 70)},
+                                                  {{"strides", graph::list({2, 2})}}),
+                                            80);
         z = g.add(OpKind::Relu, {g.add(OpKind::Add, {z, shortcut})});
         z = normalised(z, 90);
         g.outputs = {g.add(OpKind::Flatten, {g.add(OpKind::GlobalAveragePool, {z})})};

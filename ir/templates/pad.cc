@@ -1,0 +1,171 @@
+// pad: an operand with a border round it, or cropped, with an elementwise epilogue. Constant, edge, reflected
+// and wrapped borders are views of the language; interior tiles are plain copies.
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ir/base/errors.h"
+#include "ir/templates/epilogue.h"
+#include "ir/templates/template.h"
+
+namespace kiln::templates {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::OpKind;
+using graph::Problem;
+using graph::Shape;
+using graph::ValueId;
+using tile::Indices;
+using tile::PadMode;
+
+constexpr std::int64_t kElementsPerProgram = 4096;
+constexpr std::size_t kMaxAxes = 6;  // grid dimensions of the kernel ABI
+
+PadMode mode_of(const Node& node) {
+  const std::string& mode = text(node, "mode");
+  if (mode == "constant") return PadMode::Constant;
+  if (mode == "edge") return PadMode::Edge;
+  if (mode == "reflect") return PadMode::Reflect;
+  require(mode == "wrap", "Pad has mode {}", mode);
+  return PadMode::Wrap;
+}
+
+struct Border {
+  Dim low = 0, high = 0;  // negative crops
+  bool is_none() const { return low == Dim(0) && high == Dim(0); }
+};
+
+// Per axis of the data; nothing if the pads or axes are known only while running.
+std::optional<std::vector<Border>> borders(const Graph& graph, const Node& node) {
+  const auto& pads = graph.value(node.inputs[1]).elements;
+  const std::size_t rank = graph.value(node.inputs[0]).shape->size();
+  if (!pads) return std::nullopt;
+  std::vector<std::int64_t> axes;
+  if (node.inputs.size() > 3 && node.inputs[3]) {
+    const auto& constant = graph.value(node.inputs[3]).constant;
+    if (!constant) return std::nullopt;
+    axes = constant->to_integers();
+  } else {
+    for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  std::vector<Border> result(rank);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t axis = axes[i] < 0 ? axes[i] + static_cast<std::int64_t>(rank) : axes[i];
+    result[static_cast<std::size_t>(axis)] = {(*pads)[i], (*pads)[i + axes.size()]};
+  }
+  return result;
+}
+
+// What a constant border holds; nothing if it is not a literal.
+std::optional<double> fill_of(const Graph& graph, const Node& node) {
+  if (node.inputs.size() <= 2 || !node.inputs[2]) return 0;
+  const auto& constant = graph.value(node.inputs[2]).constant;
+  if (!constant || constant->elements() != 1) return std::nullopt;
+  return scalar_number(*constant);
+}
+
+struct Nest {
+  IterationSpace space;         // operands: data, epilogue, outputs
+  std::vector<Dim> extents;     // of the data, per axis of the space
+  std::vector<Dim> strides;     // of the data
+  std::vector<Border> borders;  // per axis of the space
+};
+
+Nest nest_of(const Problem& problem) {
+  const Graph& graph = problem.graph;
+  const Node& node = graph.node(problem.root);
+  const graph::Value& data = graph.value(node.inputs[0]);
+  const Shape& shape = *graph.value(node.outputs[0]).shape;
+  const std::vector<Border> border = *borders(graph, node);
+  std::vector<bool> bordered;
+  for (const Border& b : border) bordered.push_back(!b.is_none());
+
+  std::vector<std::vector<Dim>> strides{data.layout->strides};
+  append_epilogue_strides(problem, strides);
+  std::vector<int> bordered_axis;
+  Nest nest;
+  nest.space = collapse_around(shape, strides, strides.size() - 1, bordered, bordered_axis);
+  for (std::size_t at = 0; at < nest.space.rank(); ++at) {
+    const bool is_bordered = bordered_axis[at] >= 0;
+    const auto axis = static_cast<std::size_t>(std::max(bordered_axis[at], 0));
+    nest.extents.push_back(is_bordered ? (*data.shape)[axis] : nest.space.extents[at]);
+    nest.strides.push_back(is_bordered ? data.layout->strides[axis] : nest.space.strides[0][at]);
+    nest.borders.push_back(is_bordered ? border[axis] : Border{});
+  }
+  return nest;
+}
+
+std::optional<std::string> refuses(const Problem& problem, const Target&) {
+  const Graph& graph = problem.graph;
+  const Node& node = graph.node(problem.root);
+  if (node.op != OpKind::Pad) return "its root is no Pad";
+  const graph::Value& data = graph.value(node.inputs[0]);
+  if (!data.shape) return "the rank is unknown before running";
+  if (!input_number(problem, node.inputs[0])) return "its operand is not in memory";
+  if (!is_movable(data.dtype)) return fmt::format("elements of {}", name(data.dtype));
+  if (!borders(graph, node)) return "its pads are known only while running";
+  if (mode_of(node) == PadMode::Constant) {
+    if (!is_computable(data.dtype)) return fmt::format("constant borders of {}", name(data.dtype));
+    if (!fill_of(graph, node)) return "its value is no literal";
+  }
+  if (auto reason = why_no_epilogue(problem)) return reason;
+  if (nest_of(problem).space.rank() > kMaxAxes) return "more axes than a grid has";
+  return std::nullopt;
+}
+
+std::vector<VariantChoice> variants(const Problem& problem, const Target&) {
+  const CopyBlock block = copy_block(nest_of(problem).space, kElementsPerProgram);
+  return {{.name = "default",
+           .guard = std::nullopt,
+           .parameters = {{"inner", block.inner}, {"rows", block.rows}}}};
+}
+
+Program build(const Problem& problem, const Parameters& parameters, const Target&) {
+  const Graph& graph = problem.graph;
+  const Node& node = graph.node(problem.root);
+  const Nest nest = nest_of(problem);
+  const std::size_t rank = nest.space.rank();
+
+  ProgramBuilder program(problem);
+  ProgramBuilder::Launch launch(program, "pad");
+  tile::KernelBuilder& k = launch.builder();
+  const tile::View data =
+      launch.input("x", program.input(*input_number(problem, node.inputs[0])), nest.extents, nest.strides);
+  Indices low, high;
+  const auto index = [&](const char* what, std::size_t axis, const Dim& dim) -> tile::Index {
+    if (dim.is_constant()) return dim.constant();
+    return launch.scalar(fmt::format("{}{}", what, axis), dim);
+  };
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    low.push_back(index("low", axis, nest.borders[axis].low));
+    high.push_back(index("high", axis, nest.borders[axis].high));
+  }
+  Epilogue epilogue(program, launch, problem, nest.space, 1);
+  std::vector<std::int64_t> box(rank, 1);
+  box[rank - 1] = parameters.at("inner");
+  if (rank > 1) box[rank - 2] = parameters.at("rows");
+  const Indices at = blocked_grid(k, epilogue.output(), box);
+  const PadMode mode = mode_of(node);
+  const tile::View padded = data.pad(low, high, mode, mode == PadMode::Constant ? *fill_of(graph, node) : 0);
+  epilogue.finish(padded.load(at, box), at, box);
+  const std::int64_t elements = parameters.at("rows") * parameters.at("inner");
+  launch.cost(elements * (1 + epilogue_flops(problem)), elements * (8 + epilogue_bytes(problem)));
+  program.add(launch);
+  return program.finish();
+}
+
+}  // namespace
+
+extern const Template pad_template;
+const Template pad_template{.name = "pad",
+                            .version = 1,
+                            .refuses = refuses,
+                            .variants = variants,
+                            .build = build,
+                            .samples = nullptr};
+
+}  // namespace kiln::templates
