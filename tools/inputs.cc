@@ -68,11 +68,13 @@ std::uint16_t small_half(DType dtype, int eighths) {
   return static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 13 & 0x3ff));
 }
 
+// Integers by what the name says: attention masks are 1, token types 0, anything else an id in [0, 100).
 Tensor random_tensor(const ValueInfo& info, std::vector<std::int64_t> extents, std::uint64_t seed) {
   Tensor tensor(info.dtype, std::move(extents));
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> real(-1, 1);
-  std::uniform_int_distribution<int> whole(0, 99), eighths(-8, 7);
+  const bool mask = info.name.find("mask") != std::string::npos, type = info.name.find("type") != std::string::npos;
+  std::uniform_int_distribution<int> whole(mask ? 1 : 0, mask ? 1 : type ? 0 : 99), eighths(-8, 7);
   switch (info.dtype) {
     case DType::F32:
       fill<float>(tensor, [&] { return real(random); });

@@ -1,6 +1,7 @@
 // One Session, many threads, random batch sizes: every output is bit-equal to a serial run of the same size, a new size
 // compiles nothing, and memory stays flat.
 #include <atomic>
+#include <barrier>
 #include <fstream>
 #include <map>
 #include <random>
@@ -51,7 +52,9 @@ TEST(Concurrency, EveryRunEqualsTheSerialOne) {
   const std::int64_t compiled = session.stats().kernels_compiled;
   std::atomic<int> next = 0, wrong = 0;
   std::atomic<std::int64_t> resident_early = 0;
+  std::barrier all_here(kThreads);  // run 0 begins when every thread is there
   const auto work = [&] {
+    all_here.arrive_and_wait();
     for (int run = next++; run < kRuns; run = next++) {
       const int batch = 1 + static_cast<int>(std::mt19937(static_cast<unsigned>(run))() % kMaxBatch);
       const std::vector<Tensor> got = session.run({{input.name, inputs.at(batch)}});
