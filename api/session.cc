@@ -182,7 +182,8 @@ SessionStats Session::stats() const {
   stats.planned_bytes = implementation_->core->model().prepared_bytes();
   if (const auto plan = implementation_->core->newest_plan()) {
     stats.fallback_nodes = plan->fallback_nodes;
-    stats.planned_bytes += plan->first.arena_bytes;
+    stats.planned_bytes +=
+        plan->first.arena_bytes + implementation_->parallelism.threads * plan->first.scratch_bytes;
   }
   const graph::Graph& graph = implementation_->core->model().graph();
   for (const runtime::CompiledRegion& region : implementation_->core->model().regions()) {

@@ -74,7 +74,11 @@ class Run {
 
  private:
   void run_segment(const Segment& segment) {
-    arenas_.push_back(arena_pool_.lease(segment.arena_bytes, std::chrono::steady_clock::now() + kArenaWait));
+    // Every thread of the run has scratch of its own behind the planned buffers.
+    const std::int64_t scratch_start = ceil_divide(segment.arena_bytes, 64) * 64;
+    arenas_.push_back(arena_pool_.lease(scratch_start + parallelism_.threads * segment.scratch_bytes,
+                                        std::chrono::steady_clock::now() + kArenaWait));
+    scratch_ = {arenas_.back().data() + scratch_start, segment.scratch_bytes};
     for (const Step& step : segment.steps) {
       std::visit([this](const auto& s) { run_step(s); }, step);
     }
@@ -103,7 +107,7 @@ class Run {
       words[patch.word] = reinterpret_cast<std::uint64_t>(address(patch.buffer));
     }
     try {
-      run_launch(launch, words, parallelism_);
+      run_launch(launch, words, scratch_, parallelism_);
     } catch (Error& error) {
       add_place(error, model_.regions()[step.region].region.root);
       throw;
@@ -228,6 +232,7 @@ class Run {
   std::unordered_map<std::uint32_t, Tensor> tensors_;
   std::vector<ValueId> made_sizes_;
   graph::Bindings bindings_;
+  LaunchScratch scratch_;
   std::vector<std::uint64_t> words_;
 };
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <memory>
 
 #include "ir/base/errors.h"
 #include "jit/status.h"
@@ -18,33 +16,6 @@ constexpr double kSplitNanoseconds = 60'000;
 constexpr double kFlopsPerNanosecond = 50, kBytesPerNanosecond = 10;
 // Chunks per thread, so that threads that start late or run slowly do not hold up the rest.
 constexpr std::int64_t kChunksPerThread = 4;
-
-// Scratch that a thread keeps between kernels; grows to the largest it has seen.
-class Scratch {
- public:
-  void* reserve(std::int64_t bytes) {
-    if (bytes > capacity_) {
-      const std::size_t rounded = (static_cast<std::size_t>(bytes) + 4095) / 4096 * 4096;
-      memory_.reset(std::aligned_alloc(64, rounded));
-      capacity_ = memory_ ? static_cast<std::int64_t>(rounded) : 0;
-      if (!memory_)
-        throw_environment(ErrorCode::OutOfMemory, "cannot allocate {} bytes of kernel scratch", bytes);
-    }
-    return memory_.get();
-  }
-
- private:
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<void, Free> memory_;
-  std::int64_t capacity_ = 0;
-};
-
-void* thread_scratch(std::int64_t bytes) {
-  thread_local Scratch scratch;
-  return scratch.reserve(bytes);
-}
 
 void bind_view(BoundLaunch& bound, const templates::ViewBinding& view, std::span<const std::int64_t> bindings,
                DType dtype, const BufferRef& start) {
@@ -93,7 +64,7 @@ BoundLaunch bind_launch(const templates::KernelLaunch& launch, const jit::Loaded
   return bound;
 }
 
-void run_launch(const BoundLaunch& launch, std::span<const std::uint64_t> words,
+void run_launch(const BoundLaunch& launch, std::span<const std::uint64_t> words, const LaunchScratch& scratch,
                 const Parallelism& parallelism) {
   if (launch.programs == 0) return;
   std::atomic<bool> failed = false;
@@ -103,7 +74,7 @@ void run_launch(const BoundLaunch& launch, std::span<const std::uint64_t> words,
   const auto begin = launch.grid.begin();
   const auto dimension =
       static_cast<std::size_t>(std::max_element(begin, begin + std::max(launch.grid_rank, 1)) - begin);
-  const auto run_box = [&](std::int64_t low, std::int64_t high) {
+  const auto run_box = [&](std::int64_t low, std::int64_t high, int worker) {
     std::array<std::int64_t, jit::kMaxGridRank> box_low{}, box_high = launch.grid;
     if (launch.grid_rank > 0) {
       box_low[dimension] = low;
@@ -113,7 +84,7 @@ void run_launch(const BoundLaunch& launch, std::span<const std::uint64_t> words,
     const jit::KernelCall call{.arguments = words.data(),
                                .low = box_low.data(),
                                .high = box_high.data(),
-                               .scratch = thread_scratch(launch.scratch_bytes),
+                               .scratch = scratch.start + worker * scratch.stride,
                                .status = &box_status};
     launch.kernel.run(&call);
     if (box_status.code != 0 && !failed.exchange(true)) first_failure = box_status;
@@ -122,7 +93,7 @@ void run_launch(const BoundLaunch& launch, std::span<const std::uint64_t> words,
   const std::int64_t extent = launch.grid_rank > 0 ? launch.grid[dimension] : 1;
   const double nanoseconds = std::max(launch.flops / kFlopsPerNanosecond, launch.bytes / kBytesPerNanosecond);
   if (parallelism.threads == 1 || extent == 1 || nanoseconds < kSplitNanoseconds) {
-    run_box(0, extent);
+    run_box(0, extent, 0);
   } else {
     const std::int64_t chunks = std::min<std::int64_t>(extent, parallelism.threads * kChunksPerThread);
     parallelism.pool->parallel_for(extent,

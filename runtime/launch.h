@@ -66,9 +66,15 @@ struct Parallelism {
   int threads = 1;
 };
 
+// Scratch memory for the threads of one launch: `stride` bytes each, at least the launch's scratch_bytes.
+struct LaunchScratch {
+  std::byte* start = nullptr;  // 64-byte aligned
+  std::int64_t stride = 0;
+};
+
 // Runs a launch whose address words are in `words`, split over threads where the work is worth it. Throws
 // Error (caller) with code and program coordinate if the kernel reports one. Thread safe.
-void run_launch(const BoundLaunch& launch, std::span<const std::uint64_t> words,
+void run_launch(const BoundLaunch& launch, std::span<const std::uint64_t> words, const LaunchScratch& scratch,
                 const Parallelism& parallelism);
 
 }  // namespace kiln::runtime

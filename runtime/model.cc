@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
 #include "runtime/launch.h"
 #include "runtime/passes/passes.h"
@@ -207,7 +208,9 @@ void Model::prepare_constants(const Parallelism& parallelism) {
         for (const BoundLaunch::Patch& patch : launch.patches) {
           words[patch.word] = reinterpret_cast<std::uint64_t>(patch.buffer.fixed + patch.buffer.offset);
         }
-        run_launch(launch, words, parallelism);
+        const std::int64_t stride = ceil_divide(launch.scratch_bytes, 64) * 64;
+        const AlignedBuffer scratch(stride * parallelism.threads);
+        run_launch(launch, words, {scratch.data(), stride}, parallelism);
       }
     }
   }

@@ -63,6 +63,12 @@ class SegmentPlanner {
     Segment segment;
     for (std::size_t i = first_region; i < end; ++i) add_steps(segment, i);
     segment.arena_bytes = arena_bytes_;
+    for (const Step& step : segment.steps) {
+      if (const auto* launch = std::get_if<LaunchStep>(&step)) {
+        segment.scratch_bytes =
+            std::max(segment.scratch_bytes, ceil_divide(launch->launch.scratch_bytes, 64) * 64);
+      }
+    }
     segment.next_region = end;
     for (auto& [id, tensor] : known_) segment.known.push_back(std::move(tensor));
     return segment;

@@ -54,7 +54,8 @@ struct Segment {
   std::vector<Step> steps;
   std::vector<Tensor> known;  // evaluated shape arithmetic that kernels read
   std::int64_t arena_bytes = 0;
-  std::size_t next_region = 0;  // where the following Segment starts; regions().size() after the last
+  std::int64_t scratch_bytes = 0;  // that a thread needs for any launch, rounded up to 64
+  std::size_t next_region = 0;     // where the following Segment starts; regions().size() after the last
 };
 
 // Where each Value that owns memory lies; grows from Segment to Segment.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/base/errors.h"
+#include "runtime/cpu_count.h"
 #include "runtime/executor.h"
 #include "runtime/operands.h"
 
@@ -34,6 +35,7 @@ SessionCore::SessionCore(Graph graph, ModelOptions options, const Parallelism& p
     : model_(std::move(graph), std::move(options)),
       parallelism_(parallelism),
       arenas_(memory_limit),
+      admission_(2 * usable_cpus()),
       plans_(kMaxPlans) {}
 
 void SessionCore::check_inputs(std::span<const Tensor> inputs) const {
@@ -130,6 +132,15 @@ std::vector<std::optional<Extents>> SessionCore::output_extents(std::span<const 
   return result;
 }
 
+void SessionCore::execute_plan(const Plan& plan, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  admission_.acquire();
+  struct Release {
+    std::counting_semaphore<>& admission;
+    ~Release() { admission.release(); }
+  } release{admission_};
+  execute(model_, plan, parallelism_, arenas_, inputs, outputs);
+}
+
 std::vector<Tensor> SessionCore::run(std::span<const Tensor> inputs) {
   const Graph& graph = model_.graph();
   check_inputs(inputs);
@@ -154,7 +165,7 @@ std::vector<Tensor> SessionCore::run(std::span<const Tensor> inputs) {
     }
     outputs.push_back(std::move(tensor));
   }
-  execute(model_, *plan, parallelism_, arenas_, inputs, outputs);
+  execute_plan(*plan, inputs, outputs);
   return outputs;
 }
 
@@ -185,7 +196,7 @@ void SessionCore::run(std::span<const Tensor> inputs, std::span<Tensor> outputs)
       std::copy_n(known.data(), known.byte_size(), outputs[i].mutable_data());
     }
   }
-  execute(model_, *plan, parallelism_, arenas_, inputs, outputs);
+  execute_plan(*plan, inputs, outputs);
 }
 
 }  // namespace kiln::runtime

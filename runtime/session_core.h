@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,11 +47,15 @@ class SessionCore {
  private:
   graph::Bindings bind(std::span<const Extents> extents, std::span<const Tensor> inputs) const;
   std::shared_ptr<const Plan> plan_for(graph::Bindings bindings);
+  void execute_plan(const Plan& plan, std::span<const Tensor> inputs, std::span<Tensor> outputs);
   void check_inputs(std::span<const Tensor> inputs) const;
 
   Model model_;
   Parallelism parallelism_;
   ArenaPool arenas_;
+  // Runs in flight: more than twice the CPUs would only hold more memory and push each other out of the
+  // caches.
+  std::counting_semaphore<> admission_;
   PlanCache plans_;
   std::atomic<std::int64_t> plans_made_ = 0;
 };

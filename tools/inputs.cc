@@ -73,7 +73,8 @@ Tensor random_tensor(const ValueInfo& info, std::vector<std::int64_t> extents, s
   Tensor tensor(info.dtype, std::move(extents));
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> real(-1, 1);
-  const bool mask = info.name.find("mask") != std::string::npos, type = info.name.find("type") != std::string::npos;
+  const bool mask = info.name.find("mask") != std::string::npos,
+             type = info.name.find("type") != std::string::npos;
   std::uniform_int_distribution<int> whole(mask ? 1 : 0, mask ? 1 : type ? 0 : 99), eighths(-8, 7);
   switch (info.dtype) {
     case DType::F32:

@@ -1,5 +1,5 @@
-// One Session, many threads, random batch sizes: every output is bit-equal to a serial run of the same size, a new size
-// compiles nothing, and memory stays flat.
+// One Session, many threads, random batch sizes: every output is bit-equal to a serial run of the same size,
+// a new size compiles nothing, and memory stays flat.
 #include <atomic>
 #include <barrier>
 #include <fstream>
@@ -45,7 +45,8 @@ TEST(Concurrency, EveryRunEqualsTheSerialOne) {
   std::map<int, std::vector<Tensor>> want;
   for (int batch = 1; batch <= kMaxBatch; ++batch) {
     Extents extents{batch};
-    for (std::size_t axis = 1; axis < input.shape->size(); ++axis) extents.push_back((*input.shape)[axis].extent);
+    for (std::size_t axis = 1; axis < input.shape->size(); ++axis)
+      extents.push_back((*input.shape)[axis].extent);
     inputs[batch] = testing::random_tensor(DType::F32, extents, static_cast<std::uint64_t>(batch));
     want[batch] = session.run({{input.name, inputs[batch]}});
   }
@@ -80,7 +81,8 @@ TEST(Concurrency, ANewSizeCompilesNothing) {
   std::int64_t compiled = 0;
   for (const std::int64_t batch : {5, 1, 7, 64, 200}) {
     Extents extents{batch};
-    for (std::size_t axis = 1; axis < input.shape->size(); ++axis) extents.push_back((*input.shape)[axis].extent);
+    for (std::size_t axis = 1; axis < input.shape->size(); ++axis)
+      extents.push_back((*input.shape)[axis].extent);
     session.run({{input.name, testing::random_tensor(DType::F32, extents, 3)}});
     if (compiled == 0) compiled = session.stats().kernels_compiled;
     EXPECT_GT(compiled, 0);

@@ -1,5 +1,6 @@
 // Whole models on generated kernels against the same model computed in f64 by the reference kernels: for each
-// instruction set, from a cold and a warm cache, with one thread and two, at several sizes, without a single fallback.
+// instruction set, from a cold and a warm cache, with one thread and two, at several sizes, without a single
+// fallback.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -35,7 +36,8 @@ const ModelCase kCases[] = {
     {"mobilenet_v2", batches({1, 3})},
     {"vit_tiny__op17", batches({1, 3})},
     {"vit_tiny__op13", batches({1})},
-    {"bert_mini_L6H384", {{{"batch", 1}, {"seq", 17}}, {{"batch", 3}, {"seq", 17}}, {{"batch", 2}, {"seq", 128}}}},
+    {"bert_mini_L6H384",
+     {{{"batch", 1}, {"seq", 17}}, {{"batch", 3}, {"seq", 17}}, {{"batch", 2}, {"seq", 128}}}},
 };
 
 class ZooModels : public ::testing::TestWithParam<ModelCase> {};
@@ -71,11 +73,13 @@ TEST_P(ZooModels, AgreeWithTheTruthWithoutFallback) {
         const std::vector<Tensor> got = session->run(inputs[i]);
         ASSERT_EQ(got.size(), want[i].size());
         for (std::size_t k = 0; k < got.size(); ++k) {
-          EXPECT_LE(testing::relative_error(got[k], want[i][k]), 1e-5) << target << " size " << i << " output " << k;
+          EXPECT_LE(testing::relative_error(got[k], want[i][k]), 1e-5)
+              << target << " size " << i << " output " << k;
         }
       }
       const SessionStats stats = session->stats();
-      EXPECT_EQ(stats.fallback_nodes, 0) << (stats.fallbacks.empty() ? "" : stats.fallbacks[0].first + ": " + stats.fallbacks[0].second);
+      EXPECT_EQ(stats.fallback_nodes, 0)
+          << (stats.fallbacks.empty() ? "" : stats.fallbacks[0].first + ": " + stats.fallbacks[0].second);
       if (warm) {
         EXPECT_EQ(stats.kernels_compiled, 0) << "a warm cache compiles nothing";
       }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <random>
 
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -38,15 +37,16 @@ std::optional<std::string> zoo_model(const std::string& name) {
   fs::create_directories(folder);
   // Made aside and moved into place, so that tests that run at once never see half a model.
   const fs::path making = folder / fmt::format("making-{}-{}", name, ::getpid());
-  const std::string command = fmt::format("/usr/bin/python3 '{}/zoo/gen_zoo.py' '{}' --only {} > /dev/null 2>&1", *shared,
-                                          making.string(), name);
+  const std::string command = fmt::format(
+      "/usr/bin/python3 '{}/zoo/gen_zoo.py' '{}' --only {} > /dev/null 2>&1", *shared, making.string(), name);
   if (std::system(command.c_str()) != 0 || !fs::exists(making / (name + ".onnx"))) return std::nullopt;
   fs::rename(making / (name + ".onnx"), model);
   fs::remove_all(making);
   return model.string();
 }
 
-std::vector<NamedTensor> random_inputs(const Session& session, const std::vector<std::pair<std::string, std::int64_t>>& dims,
+std::vector<NamedTensor> random_inputs(const Session& session,
+                                       const std::vector<std::pair<std::string, std::int64_t>>& dims,
                                        std::uint64_t seed) {
   std::vector<NamedTensor> inputs;
   for (const ValueInfo& info : session.inputs()) {
@@ -64,7 +64,8 @@ std::vector<NamedTensor> random_inputs(const Session& session, const std::vector
       const bool mask = info.name.find("mask") != std::string::npos;
       const bool types = info.name.find("type") != std::string::npos;
       std::uniform_int_distribution<std::int64_t> ids(0, 99);
-      for (std::int64_t& value : tensor.as_mutable<std::int64_t>()) value = mask ? 1 : types ? 0 : ids(random);
+      for (std::int64_t& value : tensor.as_mutable<std::int64_t>())
+        value = mask ? 1 : types ? 0 : ids(random);
     } else {
       tensor = random_tensor(info.dtype, extents, seed + inputs.size());
     }
