@@ -8,7 +8,7 @@ packages=(
   libonnx-dev libprotobuf-dev protobuf-compiler
   libxxhash-dev libsqlite3-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  clang-22 clang-format-22 clang-tidy-22 libclang-rt-22-dev
+  clang-format-22 clang-tidy-22              # checks
   libopenblas-dev libdnnl-dev                # peers of bench/gemm
   python3 python3-numpy python3-onnx         # model generators and checks
   libonnx-testdata
