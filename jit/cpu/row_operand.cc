@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/base/checked_math.h"
+#include "jit/cpu/transpose.h"
 #include "jit/cpu/types.h"
 #include "jit/cpu/widen.h"
 
@@ -20,20 +21,28 @@ void RowOperand::put_tile() {
 }
 
 void RowOperand::choose() {
-  in_place_ = false;
+  in_place_ = transposed_ = false;
   may_copy_ = site_.a.memory || site_.a.dtype != site_.accumulator;
-  if (!site_.a.memory || site_.a.dtype != site_.accumulator || site_.lowering.schedule().pack_a) return;
+  if (!site_.a.memory) return;
   MemoryMatrix& memory = *site_.a.memory;
-  const std::vector<int>& depth = memory.operand().depth;
+  const std::vector<int>&depth = memory.operand().depth, &free = memory.operand().free;
   if (!memory.is_affine(depth)) return;
   std::int64_t length = 1;
+  bool adjacent = true;
   for (std::size_t k = depth.size(); k-- > 0;) {
     const Run run = memory.run(site_.at(memory, nullptr), depth[k]);
-    if (!Code::is_constant(run.stride, length)) return;
+    adjacent = adjacent && Code::is_constant(run.stride, length);
     length *= memory.extent(depth[k]);
   }
-  in_place_ = true;
-  may_copy_ = DotSite::is_compound(memory);
+  const bool same_type = site_.a.dtype == site_.accumulator;
+  if (adjacent && same_type && !site_.lowering.schedule().pack_a) {
+    in_place_ = true;
+    may_copy_ = DotSite::is_compound(memory);
+  } else if (!adjacent && depth.size() == 1 && !DotSite::is_compound(memory) && free.size() == 1 &&
+             memory.is_affine(free)) {
+    const Run run = memory.run(site_.at(memory, nullptr), free[0]);
+    transposed_ = Code::is_constant(run.stride, 1) && run.low == nullptr;
+  }
 }
 
 void RowOperand::allocate(const BlockProduct& product) {
@@ -44,7 +53,9 @@ void RowOperand::allocate(const BlockProduct& product) {
   if (!may_copy_) return;
   copy_pitch_ = ceil_divide(pass_, site_.lanes) * site_.lanes;
   if (copy_pitch_ * site_.width % 4096 == 0) copy_pitch_ += site_.lanes;
-  copies_ = site_.scratch((site_.segment_count() * padded_rows_ * copy_pitch_ + site_.lanes) * site_.width);
+  // A transposed copy writes whole squares.
+  const std::int64_t rows = site_.segment_count() * padded_rows_ + (transposed_ ? site_.lanes : 0);
+  copies_ = site_.scratch((rows * copy_pitch_ + site_.lanes) * site_.width);
 }
 
 void RowOperand::prepare(const BlockProduct& product, const ContractRange& range, PassOperands& operands) {
@@ -107,6 +118,10 @@ void RowOperand::prepare_segment(const BlockProduct& product, const ContractRang
   const std::vector<int>& free = memory.operand().free;
   llvm::Value* const table = segment_table(product, segment);
   llvm::Value* const first_slot = code_.mul(segment, code_.index(padded_rows_));
+  if (transposed_) {
+    copy_transposed(range, segment, table);
+    return fill_table(table, product.live_rows);
+  }
   Values position = site_.at(memory, nullptr);
   const bool by_runs = in_place_ && !free.empty() && memory.is_affine({free.back()});
   const auto rows = [&](const auto& self, std::size_t number, llvm::Value* row) -> void {
@@ -179,6 +194,36 @@ void RowOperand::prepare_rows(const ContractRange& range, llvm::Value* table, ll
     llvm::Value* const before = b.CreateICmpEQ(piece, code_.index(0));
     outside(code_.select(before, code_.index(0), high), code_.select(before, low, end));
   });
+}
+
+void RowOperand::copy_transposed(const ContractRange& range, llvm::Value* segment, llvm::Value* table) {
+  MemoryMatrix& memory = *site_.a.memory;
+  const int axis = memory.operand().free[0], depth = memory.operand().depth[0];
+  llvm::Value* const end = memory.reach(axis);
+  llvm::Value* const k = code_.add(site_.first_step, range.begin);
+  const Run rows = memory.run(site_.at(memory, k), axis);
+  llvm::Value* live = end;
+  if (rows.high != nullptr) live = code_.max(code_.min(live, rows.high), code_.index(0));
+  llvm::Value* const pitch = code_.index(copy_pitch_ * site_.width);
+  llvm::Value* const squares =
+      code_.floor_divide(code_.add(range.count, code_.index(site_.lanes - 1)), site_.lanes);
+  TransposedCopy copy;
+  copy.from = site_.a.dtype;
+  copy.to = site_.accumulator;
+  copy.lanes = site_.lanes;
+  copy.source = rows.pointer;
+  copy.column_pitch =
+      code_.mul(memory.run(site_.at(memory, nullptr), depth).stride, code_.index(byte_width(site_.a.dtype)));
+  copy.k = live;
+  copy.columns = code_.select(memory.holds(rows), range.count, code_.index(0));
+  copy.target = site_.bytes_behind(copies_, code_.mul(code_.mul(segment, code_.index(padded_rows_)), pitch));
+  copy.target_pitch = pitch;
+  copy.padded_columns = code_.mul(squares, code_.index(site_.lanes));
+  emit_transposed_copy(code_, copy);
+  code_.loop(code_.index(0), live, code_.index(1), [&](llvm::Value* row) {
+    store_pointer(table, row, site_.bytes_behind(copy.target, code_.mul(row, pitch)));
+  });
+  code_.loop(live, end, code_.index(1), [&](llvm::Value* row) { store_pointer(table, row, zeros_); });
 }
 
 std::vector<Values> RowOperand::ends(const Values& position, llvm::Value* k) const {

@@ -23,6 +23,7 @@ class RowOperand {
   void prepare_segment(const BlockProduct& product, const ContractRange& range, llvm::Value* segment);
   void prepare_rows(const ContractRange& range, llvm::Value* table, llvm::Value* first_row, llvm::Value* slot,
                     Values position, llvm::Value* end);
+  void copy_transposed(const ContractRange& range, llvm::Value* segment, llvm::Value* table);
   llvm::Value* row_pointer(const ContractRange& range, llvm::Value* slot, const Values& position);
   void copy_row(Values position, const ContractRange& range, llvm::Value* target);
   llvm::Value* copy(const ContractRange& range, llvm::Value* slot, const Values& position);
@@ -37,6 +38,7 @@ class RowOperand {
   Code& code_;
   bool in_place_ = false;
   bool may_copy_ = false;
+  bool transposed_ = false;  // rows are contiguous across, not along
   std::int64_t padded_rows_ = 0;
   std::int64_t copy_pitch_ = 0;  // elements
   std::int64_t pass_ = 0;

@@ -1,5 +1,5 @@
-// Copies a matrix whose contracted axis is contiguous into the rows that a micro-kernel reads: B given as its
-// transpose, such as the keys of attention.
+// Copies a matrix that is contiguous the other way into the rows that a micro-kernel reads: an operand given
+// as its transpose, such as the keys of attention. Written for B; for A, k and columns change their parts.
 #pragma once
 
 #include <kiln/dtype.h>
