@@ -133,19 +133,20 @@ void PanelOperand::prepare(const BlockProduct& product, const ContractRange& ran
   const std::int64_t copied_width = byte_width(element());
   llvm::Value* const row_pitch = code_.index(product.padded_columns() * copied_width);
   llvm::Value* const panel_pitch = code_.index(site_.shape.columns() * copied_width);
+  llvm::Value* const first_step = code_.add(site_.first_step, range.begin);
   const auto in_tile = [&]() -> Values {
     llvm::Value* const row =
-        code_.add(code_.mul(site_.batch, code_.index(site_.problem.shape.depth)), range.begin);
+        code_.add(code_.mul(site_.batch, code_.index(site_.problem.shape.depth)), first_step);
     return {site_.bytes_behind(tile_.data, code_.mul(row, row_pitch)), row_pitch, code_.index(0),
             panel_pitch};
   };
   const auto in_place = [&]() -> Values {
     MemoryMatrix& memory = *site_.b.memory;
     const Run run = memory.run(site_.at(memory, nullptr), -1);
-    llvm::Value* const steps = code_.add(site_.first_step, range.begin);
     llvm::Value* const segment_pitch =
         site_.b_segment_pitch() != nullptr ? site_.b_segment_pitch() : code_.index(0);
-    return {site_.bytes_behind(run.pointer, code_.mul(steps, pitch_)), pitch_, segment_pitch, panel_pitch_};
+    return {site_.bytes_behind(run.pointer, code_.mul(first_step, pitch_)), pitch_, segment_pitch,
+            panel_pitch_};
   };
   const auto copied = [&]() -> Values {
     site_.unless_unchanged(site_.b, range, product.live_columns, [&] { copy(product, range); });

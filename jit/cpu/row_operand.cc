@@ -74,10 +74,11 @@ void RowOperand::prepare(const BlockProduct& product, const ContractRange& range
 void RowOperand::prepare_tile(const BlockProduct& product, const ContractRange& range) {
   const std::int64_t depth = site_.problem.shape.depth, element = byte_width(site_.a.dtype);
   site_.clear(zeros_, (pass_ + site_.lanes) * site_.width);
+  llvm::Value* const first_step = code_.add(site_.first_step, range.begin);
   llvm::Value* const first = code_.mul(site_.batch, code_.index(site_.problem.shape.rows * depth * element));
   llvm::Value* const base = site_.bytes_behind(tile_.data, first);
   code_.loop(code_.index(0), code_.index(product.rows), code_.index(1), [&](llvm::Value* row) {
-    llvm::Value* const start = code_.add(code_.mul(row, code_.index(depth)), range.begin);
+    llvm::Value* const start = code_.add(code_.mul(row, code_.index(depth)), first_step);
     llvm::Value* const source = site_.bytes_behind(base, code_.mul(start, code_.index(element)));
     if (!may_copy_) return store_pointer(table_, row, source);
     llvm::Value* const target =
