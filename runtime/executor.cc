@@ -92,6 +92,7 @@ class Run {
     bind_made_sizes();
     for (std::uint32_t number = 1; region < model_.regions().size(); ++number) {
       check_guards(graph_, bindings_);
+      allocate_outputs();
       const Segment segment = make_segment(model_, region, number, bindings_, placements);
       run_segment(segment);
       bind_made_sizes();
@@ -188,6 +189,21 @@ class Run {
       }
     }
     made_sizes_.clear();
+  }
+
+  // Outputs whose sizes only the Segments before have told.
+  void allocate_outputs() {
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const graph::Value& value = graph_.value(graph_.outputs[i]);
+      if (outputs_[i].data() != nullptr || !value.shape || value.dtype == DType::String) continue;
+      Extents extents;
+      for (const graph::Dim& dim : *value.shape) {
+        const auto extent = dim.try_evaluate(bindings_);
+        if (!extent) break;
+        extents.push_back(*extent);
+      }
+      if (extents.size() == value.shape->size()) outputs_[i] = Tensor(value.dtype, std::move(extents));
+    }
   }
 
   // Outputs that no Step wrote in place: known from Symbols, or tensors made while running.

@@ -25,6 +25,18 @@ std::string describe(const graph::Graph& graph, const graph::Region& region) {
                      root.name.empty() ? fmt::format("#{}", region.root.index) : root.name);
 }
 
+// The name of a Value of the Region whose rank only running tells, or null.
+const std::string* value_of_unknown_rank(const graph::Graph& graph, const graph::Region& region) {
+  for (const graph::NodeId id : region.nodes) {
+    for (const auto* values : {&graph.node(id).inputs, &graph.node(id).outputs}) {
+      for (const graph::ValueId value : *values) {
+        if (value && !graph.value(value).shape) return &graph.value(value).name;
+      }
+    }
+  }
+  return nullptr;
+}
+
 // What prepared constants are made of: the bytes of every constant input.
 std::string content_key(const graph::Graph& graph, const graph::Region& region,
                         const graph::Problem& problem) {
@@ -72,6 +84,11 @@ Model::Model(graph::Graph graph, ModelOptions options)
 void Model::add_region(const graph::Region& region, bool may_split) {
   CompiledRegion compiled;
   compiled.region = region;
+  if (const std::string* name = value_of_unknown_rank(graph_, region)) {
+    give_up(compiled, fmt::format("the rank of {} is unknown before running", *name));
+    regions_.push_back(std::move(compiled));
+    return;
+  }
   compiled.problem = make_problem(graph_, region);
   std::string reasons;
   for (const templates::Template& candidate : templates::all()) {

@@ -39,7 +39,8 @@ void check_scale(Inference& op, std::size_t operand, std::string_view what) {
   if (integer(node, "block_size") == 0) {
     if (scale.size() != 1)
       op.fail(ErrorCode::ShapeMismatch, "{} has shape {}, expected rank 0 or 1", what, op.text(scale));
-    op.same(scale[0], (*x)[axis], what);
+    // One element is for the whole tensor: which case a run-time length is only the kernel sees.
+    if (scale[0].is_constant()) op.same(scale[0], (*x)[axis], what);
     return;
   }
   if (scale.size() != x->size()) {

@@ -197,6 +197,15 @@ bool is_movable(DType dtype) {
   return bits(dtype) % 8 == 0 && dtype_class(dtype) != DTypeClass::Complex && dtype != DType::String;
 }
 
+// A tile reads fill beyond its views, and an integer division by that would be reported although nobody asked
+// for it. Only a constant divisor is safe.
+bool may_divide_by_fill(const Graph& graph, const Node& node) {
+  if (node.op != OpKind::Div && node.op != OpKind::Mod) return false;
+  const graph::Value& divisor = graph.value(node.inputs[1]);
+  if (!is_integer(divisor.dtype)) return false;
+  return !divisor.constant || divisor.constant->elements() != 1 || divisor.constant->to_integers()[0] == 0;
+}
+
 std::optional<std::string> why_not_emittable(const Graph& graph, const Node& node) {
   if (contract(node.op).fusion != graph::FusionClass::Elementwise ||
       (!direct_function(node.op) && !has_rule(graph, node))) {
@@ -209,6 +218,7 @@ std::optional<std::string> why_not_emittable(const Graph& graph, const Node& nod
       }
     }
   }
+  if (may_divide_by_fill(graph, node)) return fmt::format("{} by integers that vary", name(node.op));
   for (std::size_t i = 1; i < node.outputs.size(); ++i) {
     if (node.outputs[i]) return fmt::format("{} with a second output has no tile expression", name(node.op));
   }

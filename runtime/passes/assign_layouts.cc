@@ -72,6 +72,24 @@ bool follows_input_order(const Node& node) {
   return false;
 }
 
+// True if only running the node tells the sizes of its results. Such a result is a dense tensor that the node
+// makes, never a view.
+bool makes_sizes(const Graph& graph, const Node& node) {
+  for (const ValueId output : node.outputs) {
+    if (!output || !graph.value(output).shape) continue;
+    for (const Dim& dim : *graph.value(output).shape) {
+      for (const graph::SymbolId symbol : dim.symbols()) {
+        const graph::SymbolSource& source = graph.symbols[symbol.index].source;
+        if (source.kind == graph::SymbolSource::Kind::NodeResult &&
+            std::find(node.outputs.begin(), node.outputs.end(), source.value) != node.outputs.end()) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 class LayoutAssignment {
  public:
   explicit LayoutAssignment(Graph& graph) : graph_(graph), consumers_(graph.consumers()) {}
@@ -109,6 +127,7 @@ class LayoutAssignment {
 
   AxisOrder chosen_order(const Node& node, ValueId output) const {
     const std::size_t rank = graph_.value(output).shape->size();
+    if (makes_sizes(graph_, node)) return row_major(rank);
     if (rank >= 3 && makes_channels_last(node.op)) return channels_last(rank);
     if (node.op == OpKind::Transpose && order_of(node.inputs[0])) return transposed_order(node);
     if (follows_input_order(node)) {
@@ -148,6 +167,7 @@ class LayoutAssignment {
       const ValueId input = node.inputs[0];
       const auto permutation = integers(node, "perm");
       if (!order_of(input) || *order_of(input) != row_major(permutation.size()) || !owns_memory(input) ||
+          makes_sizes(graph_, graph_.node(graph_.value(input).producer)) ||
           consumers_[input.index].size() != 1 || graph_.is_output(input) || permutation.empty() ||
           permutation.back() != static_cast<std::int64_t>(permutation.size()) - 1) {
         continue;
@@ -196,8 +216,11 @@ class LayoutAssignment {
   // ---- second sweep
 
   void assign(NodeId id) {
-    const OpKind op = graph_.node(id).op;
-    if (is_view_operator(op) && graph_.value(graph_.node(id).inputs[0]).layout && assign_views(id)) return;
+    const Node& node = graph_.node(id);
+    if (is_view_operator(node.op) && !makes_sizes(graph_, node) && graph_.value(node.inputs[0]).layout &&
+        assign_views(id)) {
+      return;
+    }
     for (const ValueId input : graph_.node(id).inputs) assign_inserted_copy(input);
     for (const ValueId output : graph_.node(id).outputs) {
       if (output) own(output);
