@@ -157,25 +157,29 @@ Tensor as_declared(Tensor stored, DType declared) {
   return result;
 }
 
+// The input files by the names of the inputs, which only the loaded model tells.
+std::vector<NamedTensor> constant_inputs(const fs::path& model, const fs::path& folder, Options options) {
+  options.kernels = KernelChoice::Reference;
+  const Session probe = Session::load(model, options);
+  const std::vector<Tensor> inputs = read_numbered(folder, "input");
+  std::vector<NamedTensor> named;
+  for (std::size_t i = 0; i < inputs.size() && i < probe.inputs().size(); ++i)
+    named.push_back({probe.inputs()[i].name, as_declared(inputs[i], probe.inputs()[i].dtype)});
+  return named;
+}
+
 // Runs one data set; gives why it failed, or nothing.
 std::string run_data_set(const fs::path& model, const fs::path& folder, const GlobalOptions& global,
                          const VerifyOptions& options, const Rule* rule, std::int64_t& fallback_nodes) {
   Options session_options = global.session_options();
   session_options.ignore_declared_dims = options.dynamic;
-  std::vector<Tensor> inputs = read_numbered(folder, "input");
-  const std::vector<Tensor> want = read_numbered(folder, "output");
-  if (options.as_initializers) {
-    // Which input a file belongs to is known only once the model is loaded.
-    Options plain = session_options;
-    plain.kernels = KernelChoice::Reference;
-    const Session probe = Session::load(model, plain);
-    for (std::size_t i = 0; i < inputs.size() && i < probe.inputs().size(); ++i) {
-      session_options.constant_inputs.push_back(
-          {probe.inputs()[i].name, as_declared(inputs[i], probe.inputs()[i].dtype)});
-    }
-    inputs.clear();
-  }
+  if (options.as_initializers)
+    session_options.constant_inputs = constant_inputs(model, folder, session_options);
+  // The model first: if its operators are refused, what the files hold does not matter.
   const Session session = Session::load(model, session_options);
+  std::vector<Tensor> inputs;
+  if (!options.as_initializers) inputs = read_numbered(folder, "input");
+  const std::vector<Tensor> want = read_numbered(folder, "output");
   if (inputs.size() != session.inputs().size())
     return fmt::format("{} input files for {} inputs", inputs.size(), session.inputs().size());
   std::vector<NamedTensor> named;
