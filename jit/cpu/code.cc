@@ -69,6 +69,16 @@ Code::Hoist::~Hoist() {
 llvm::Value* Code::arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b) {
   if (a == b && (kind == Arithmetic::Min || kind == Arithmetic::Max)) return a;
   if (llvm::isa<llvm::Constant>(a) && kind != Arithmetic::Sub) std::swap(a, b);
+  if (const auto* number = llvm::dyn_cast<llvm::ConstantInt>(b)) {
+    // One form for x + c, so that equal indices are equal values.
+    if (kind == Arithmetic::Sub) return add(a, index(-number->getSExtValue()));
+    auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(a);
+    if (kind == Arithmetic::Add && sum != nullptr && sum->getOpcode() == llvm::Instruction::Add) {
+      if (const auto* inner = llvm::dyn_cast<llvm::ConstantInt>(sum->getOperand(1))) {
+        return add(sum->getOperand(0), index(inner->getSExtValue() + number->getSExtValue()));
+      }
+    }
+  }
   llvm::Value*& known = known_arithmetic_[{kind, a, b}];
   if (known != nullptr && is_visible(known)) return known;
   const Hoist hoist(*this, {a, b});

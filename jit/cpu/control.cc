@@ -224,6 +224,7 @@ void Lowering::lower_scan(const Op& op) {
   for (const ValueId result : op.results) buffers.push_back(result_buffer(result));
   const Strip outer = strip_;
   strip_ = {};
+  known_loads_.clear();
   strip_.load_floor = strip_.value_floor = code_.level();
   Coordinate origin;
   origin.base = code_.index(0);

@@ -120,8 +120,14 @@ class Lowering {
   void atomic_add(const Access& access, llvm::Value* value);
   llvm::Value* load_buffer(const Buffer& buffer, const Coordinates& at);
   void store_buffer(const Buffer& buffer, const Coordinates& at, llvm::Value* value);
+  // Whether an interior strip must test the condition: it is residual, or a run-time fact about a padding level
+  // that is the same for all lanes, which a choice of address decides at no cost to the loop.
+  static bool stays_in_interior(const Condition& condition) {
+    return condition.residual || (condition.at.is_uniform() && condition.at.depth > 0);
+  }
   // The condition for the current strip: i1 if it is the same in all lanes, else a mask.
   llvm::Value* holds(const Condition& condition);
+  llvm::Value* test(const Condition& condition);
   // Lanes first <= lane < last, as a mask; null stands for no bound.
   llvm::Value* lanes_between(llvm::Value* first, llvm::Value* last);
 
@@ -232,6 +238,8 @@ class Lowering {
     llvm::Value* lane_stride = nullptr;
     llvm::Value* offsets = nullptr;
   };
+  llvm::Value* advance(llvm::Value* pointer, llvm::Type* element, llvm::Value* offset);
+  llvm::Value* readable(llvm::Value* pointer, llvm::Value* live, llvm::Value* fill, DType dtype);
   Address address(llvm::Value* data, const Values& strides, const Coordinates& at, DType dtype);
   llvm::Value* load_lanes(const Address& address, DType dtype, llvm::Value* mask, llvm::Value* fallback);
   void store_lanes(const Address& address, DType dtype, llvm::Value* mask, llvm::Value* value);
@@ -248,6 +256,9 @@ class Lowering {
   std::map<std::uint32_t, Memory> memories_;  // of memory views, by value
   std::map<std::uint32_t, Buffer> buffers_;   // of tiles, by value
   std::map<MemoKey, llvm::Value*> memo_;
+  std::map<std::vector<llvm::Value*>, llvm::Value*> known_addresses_;
+  std::map<std::vector<llvm::Value*>, llvm::Value*> known_conditions_;
+  std::map<std::vector<llvm::Value*>, llvm::Value*> known_loads_;  // of the Group being lowered
   llvm::DenseMap<llvm::Value*, Range> ranges_;
 
   llvm::Value* scratch_ = nullptr;

@@ -54,6 +54,15 @@ llvm::Value* Lowering::lanes_between(llvm::Value* first, llvm::Value* last) {
 
 llvm::Value* Lowering::holds(const Condition& condition) {
   const Coordinate& at = condition.at;
+  std::vector<llvm::Value*> key{at.base, at.lanes, condition.extent, code_.index(at.step), code_.index(strip_.lanes)};
+  llvm::Value*& known = known_conditions_[std::move(key)];
+  if (known == nullptr || !code_.is_visible(known)) known = test(condition);
+  return known;
+}
+
+// Null: all lanes are known to be in range.
+llvm::Value* Lowering::test(const Condition& condition) {
+  const Coordinate& at = condition.at;
   if (at.lanes != nullptr) {
     const Code::Hoist hoist(code_, {at.lanes, condition.extent}, strip_.value_floor);
     return builder().CreateICmpULT(at.lanes, vector_of(condition.extent, strip_.lanes));
@@ -84,6 +93,17 @@ llvm::Value* Lowering::holds(const Condition& condition) {
     }
   }
   return lanes_between(first, last);
+}
+
+llvm::Value* Lowering::advance(llvm::Value* pointer, llvm::Type* element, llvm::Value* offset) {
+  if (Code::is_constant(offset, 0)) return pointer;
+  llvm::Value* width = code_.index(static_cast<std::int64_t>(element->getPrimitiveSizeInBits()));
+  llvm::Value*& known = known_addresses_[{pointer, offset, width}];
+  if (known == nullptr || !code_.is_visible(known)) {
+    const Code::Hoist hoist(code_, {pointer, offset});
+    known = builder().CreateGEP(element, pointer, offset);
+  }
+  return known;
 }
 
 // Terms are added from the outermost level inwards and constants last, so that what is the same in a loop is
@@ -125,13 +145,8 @@ Lowering::Address Lowering::address(llvm::Value* data, const Values& strides, co
   std::stable_sort(terms.begin(), terms.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   result.pointer = data;
-  const auto advance = [&](llvm::Value* offset) {
-    if (Code::is_constant(offset, 0)) return;
-    const Code::Hoist hoist(code_, {result.pointer, offset});
-    result.pointer = builder().CreateGEP(element, result.pointer, offset);
-  };
-  for (const auto& [level, term] : terms) advance(term);
-  if (llvm::isa<llvm::ConstantInt>(constant)) advance(constant);
+  for (const auto& [level, term] : terms) result.pointer = advance(result.pointer, element, term);
+  if (llvm::isa<llvm::ConstantInt>(constant)) result.pointer = advance(result.pointer, element, constant);
   if (result.offsets != nullptr && !Code::is_constant(result.lane_stride, 0)) {
     Coordinate lanes;
     lanes.base = code_.index(0);
@@ -243,6 +258,28 @@ void Lowering::store_lanes(const Address& at, DType dtype, llvm::Value* mask, ll
                         element_align(dtype), mask);
 }
 
+// A pointer that may be read whether or not `live` (i1) holds: to `pointer`, or to memory full of `fill` if that
+// is a constant.
+llvm::Value* Lowering::readable(llvm::Value* pointer, llvm::Value* live, llvm::Value* fill, DType dtype) {
+  llvm::Value* otherwise = anywhere_;
+  if (auto* constant = llvm::dyn_cast_or_null<llvm::Constant>(fill); constant != nullptr && dtype != DType::I1) {
+    const auto count = static_cast<unsigned>(64 / byte_width(dtype));
+    auto* contents = llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(count), constant);
+    llvm::Module& module = *code_.function()->getParent();
+    for (llvm::GlobalVariable& global : module.globals()) {
+      if (global.isConstant() && global.getInitializer() == contents) otherwise = &global;
+    }
+    if (otherwise == anywhere_) {
+      auto* global = new llvm::GlobalVariable(module, contents->getType(), true, llvm::GlobalValue::PrivateLinkage,
+                                              contents, "fill");
+      global->setAlignment(llvm::Align(64));
+      otherwise = global;
+    }
+  }
+  const Code::Hoist hoist(code_, {pointer, live});
+  return builder().CreateSelect(live, pointer, otherwise);
+}
+
 llvm::Value* Lowering::load(const Access& access) {
   struct Test {
     llvm::Value* holds;
@@ -251,27 +288,38 @@ llvm::Value* Lowering::load(const Access& access) {
   std::vector<Test> tests;
   llvm::Value* uniform = nullptr;
   llvm::Value* mask = nullptr;
+  bool one_fill = true;
   for (const Condition& condition : access.conditions) {
-    if (strip_.interior && !condition.residual) continue;
+    if (strip_.interior && !stays_in_interior(condition)) continue;
     llvm::Value* holds_here = holds(condition);
     if (holds_here == nullptr) continue;
     tests.push_back({holds_here, condition.at.fill});
+    one_fill = one_fill && condition.at.fill == tests[0].fill;
     (holds_here->getType()->isVectorTy() ? mask : uniform) =
         code_.both(holds_here->getType()->isVectorTy() ? mask : uniform, holds_here);
   }
   Address at = address(access.memory.data, access.memory.strides, access.at, access.dtype);
+  llvm::Value* fill = tests.empty() ? nullptr : tests.back().fill;
+  if (mask == nullptr && uniform != nullptr && one_fill && access.dtype != DType::I1 &&
+      llvm::isa<llvm::Constant>(fill) && at.offsets == nullptr &&
+      (Code::is_constant(at.lane_stride, 1) || Code::is_constant(at.lane_stride, 0) || strip_.lanes == 1)) {
+    at.pointer = readable(at.pointer, uniform, fill, access.dtype);
+    uniform = nullptr;
+    tests.clear();
+    fill = nullptr;
+  }
   if (mask != nullptr && uniform != nullptr) {
-    if (at.offsets == nullptr && Code::is_constant(at.lane_stride, 1)) {
-      // A masked load of no lanes from a page that is not there reads nothing, but takes hundreds of cycles.
-      const Code::Hoist hoist(code_, {uniform, at.pointer});
-      at.pointer = builder().CreateSelect(uniform, at.pointer, anywhere_);
-    }
     const Code::Hoist hoist(code_, {mask, uniform}, strip_.value_floor);
     mask = builder().CreateAnd(mask, vector_of(uniform, strip_.lanes));
   } else if (mask == nullptr) {
     mask = uniform;
   }
-  llvm::Value* fill = tests.empty() ? nullptr : tests.back().fill;
+  std::vector<llvm::Value*> key{at.pointer, at.lane_stride, at.offsets, code_.index(strip_.lanes),
+                                code_.index(static_cast<std::int64_t>(access.dtype))};
+  for (const Test& test : tests) key.insert(key.end(), {test.holds, test.fill});
+  if (const auto found = known_loads_.find(key); found != known_loads_.end() && code_.is_visible(found->second)) {
+    return found->second;
+  }
   llvm::SmallVector<llvm::Value*, 5> operands{at.pointer, at.lane_stride};
   for (llvm::Value* operand : {at.offsets, mask, fill}) {
     if (operand != nullptr) operands.push_back(operand);
@@ -292,13 +340,14 @@ llvm::Value* Lowering::load(const Access& access) {
     const int lanes = std::max(lane_count(value->getType()), lane_count(tests[k].holds->getType()));
     value = builder().CreateSelect(tests[k].holds, vector_of(value, lanes), vector_of(outside, lanes));
   }
+  known_loads_[std::move(key)] = value;
   return value;
 }
 
 void Lowering::store(const Access& access, llvm::Value* value) {
   llvm::Value* mask = strip_.active;
   for (const Condition& condition : access.conditions) {
-    if (strip_.interior && !condition.residual) continue;
+    if (strip_.interior && !stays_in_interior(condition)) continue;
     llvm::Value* holds_here = holds(condition);
     if (holds_here == nullptr) continue;
     if (mask == nullptr) {

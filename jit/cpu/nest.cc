@@ -9,6 +9,13 @@
 
 namespace kiln::jit::cpu {
 
+namespace {
+
+// Operations in the body of a loop over strips, at most.
+constexpr int kRowWork = 256;
+
+}  // namespace
+
 using tile::Combiner;
 using tile::Function;
 using tile::Op;
@@ -31,6 +38,7 @@ class Nest {
   void run() {
     const Strip outer = l_.strip_;
     l_.strip_ = {};
+    l_.known_loads_.clear();  // memory may have changed
     lanes_ = group_.lane_axis < 0 ? 1 : l_.lanes_for(group_);
     l_.strip_.lanes = lanes_;
     l_.strip_.load_floor = l_.strip_.value_floor = code_.level();
@@ -40,6 +48,7 @@ class Nest {
     Coordinate origin;
     origin.base = code_.index(0);
     at_.assign(group_.extents.size(), origin);
+    choose_rows();
     loop_over(0);
     l_.strip_ = outer;
   }
@@ -134,11 +143,55 @@ class Nest {
       const Span other = live(group_.roots[k], static_cast<int>(axis));
       span = {code_.min(span.low, other.low), code_.max(span.high, other.high)};
     }
+    if (static_cast<int>(axis) == row_axis_) {
+      code_.loop(span.low, span.high, code_.index(rows_), [&](llvm::Value* i) {
+        l_.set_range(i, {0, group_.extents[axis] - 1});
+        row_span_ = {i, code_.min(code_.add(i, code_.index(rows_)), span.high)};
+        set_row(0);
+        loop_over(axis + 1);
+      });
+      return;
+    }
     code_.loop(span.low, span.high, code_.index(1), [&](llvm::Value* i) {
       l_.set_range(i, {0, group_.extents[axis] - 1});
       at_[axis].base = i;
       loop_over(axis + 1);
     });
+  }
+
+  // Rows of the axis next to the vectors' that one strip of loads can serve: several are computed together if
+  // an operand is the same for all of them, as weights and biases are.
+  void choose_rows() {
+    if (group_.lane_axis < 0 || single_lane()) return;
+    for (const Root& root : group_.roots) {
+      if (root.kind != Root::Kind::Store) return;
+    }
+    int axis = -1;
+    for (int k = 0; k < static_cast<int>(at_.size()); ++k) {
+      if (k != group_.lane_axis) axis = k;
+    }
+    if (axis < 0 || !plan_.has_invariant_load(group_, axis)) return;
+    const std::int64_t size = group_.extents[static_cast<std::size_t>(axis)];
+    const std::int64_t most = std::clamp<std::int64_t>(kRowWork / std::max(group_.work, 1), 1, 8);
+    if (most < 2) return;
+    row_axis_ = axis;
+    rows_ = std::min(most, size);
+    for (std::int64_t rows = rows_; rows >= 3; --rows) {
+      if (size % rows == 0) {
+        rows_ = rows;
+        break;
+      }
+    }
+  }
+  void set_row(std::int64_t row) {
+    if (row_axis_ < 0) return;
+    llvm::Value* base = code_.add(row_span_.low, code_.index(row));
+    l_.set_range(base, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
+    at_[static_cast<std::size_t>(row_axis_)].base = base;
+  }
+  bool rows_are_whole() const {
+    return group_.extents[static_cast<std::size_t>(row_axis_)] % rows_ == 0 &&
+           Code::is_constant(code_.sub(row_span_.high, row_span_.low), rows_);
   }
   bool single_lane() const { return group_.roots[0].kind == Root::Kind::AtomicAdd; }
 
@@ -243,7 +296,7 @@ class Nest {
     visited_.clear();
     llvm::Value* always = nullptr;
     const auto narrow = [&](const Condition& condition) {
-      if (condition.residual) return;
+      if (Lowering::stays_in_interior(condition)) return;
       const Coordinate& at = condition.at;
       const auto lanes = static_cast<int>(extent());
       const bool low_known = l_.low_is_known(at, lanes),
@@ -269,27 +322,38 @@ class Nest {
         if (!high_known) span.low = code_.max(span.low, behind(code_.sub(at.base, condition.extent)));
       }
     };
-    for (const Root& root : group_.roots) {
-      const Coordinates at = tile_axes(kernel_.type(root.value));
-      const bool computes = root.kind == Root::Kind::Materialize && target_ == nullptr;
-      materialized_ = computes ? root.value : ValueId::none();
-      visit_conditions(root.value, at, narrow);
-      if (root.kind == Root::Kind::Store) {
-        const ValueId view = op(root).operands[0];
-        const auto rank = static_cast<std::size_t>(kernel_.type(view).rank());
-        llvm::Value* any = llvm::PoisonValue::get(register_type(code_.context(), kernel_.type(view).element));
-        l_.resolve(
-            view,
-            l_.box(view, std::span(op(root).operands).subspan(1, rank), kernel_.type(root.value), at, any),
-            any, [&](Access& access) -> llvm::Value* {
-              for (const Condition& condition : access.conditions) narrow(condition);
-              return nullptr;
-            });
+    // What holds in the first and the last row holds between.
+    if (row_axis_ >= 0) {
+      if (!rows_are_whole()) {
+        llvm::Value* count = code_.sub(row_span_.high, row_span_.low);
+        const Code::Hoist hoist(code_, {count});
+        always = code_.builder().CreateICmpEQ(count, code_.index(rows_));
       }
+      set_row(rows_ - 1);
+      for (const Root& root : group_.roots) visit_root(root, narrow);
+      set_row(0);
+      visited_.clear();
     }
+    for (const Root& root : group_.roots) visit_root(root, narrow);
     l_.analysing_ = false;
     if (always != nullptr) span.high = code_.select(always, span.high, span.low);
     return span;
+  }
+  void visit_root(const Root& root, const std::function<void(const Condition&)>& visit) {
+    const Coordinates at = tile_axes(kernel_.type(root.value));
+    const bool computes = root.kind == Root::Kind::Materialize && target_ == nullptr;
+    materialized_ = computes ? root.value : ValueId::none();
+    visit_conditions(root.value, at, visit);
+    if (root.kind != Root::Kind::Store) return;
+    const ValueId view = op(root).operands[0];
+    const auto rank = static_cast<std::size_t>(kernel_.type(view).rank());
+    llvm::Value* any = llvm::PoisonValue::get(register_type(code_.context(), kernel_.type(view).element));
+    const Coordinates box =
+        l_.box(view, std::span(op(root).operands).subspan(1, rank), kernel_.type(root.value), at, any);
+    l_.resolve(view, box, any, [&](Access& access) -> llvm::Value* {
+      for (const Condition& condition : access.conditions) visit(condition);
+      return nullptr;
+    });
   }
 
   // The end of the live elements of a tile along the vectors: beyond it every load has its outermost fill.
@@ -424,6 +488,7 @@ class Nest {
     int unroll = std::max(1, l_.schedule_.vector_unroll);
     if (group_.work > 24) unroll = std::min(unroll, 2);
     if (group_.work > 64) unroll = 1;
+    if (row_axis_ >= 0) unroll = 1;
     while (unroll > 1 && (unroll > strips || (size % lanes == 0 && strips % unroll != 0))) --unroll;
     const std::int64_t step = unroll * lanes;
 
@@ -464,14 +529,25 @@ class Nest {
               llvm::Value* base = code_.add(i, code_.index(k * lanes));
               l_.set_range(base, {0, size - lanes});
               set_lane(base);
-              run_strip(next, k, unroll);
+              for (std::int64_t row = 0; row < rows_; ++row) {
+                set_row(row);
+                run_strip(next, k, unroll);
+              }
             }
             l_.strip_ = saved;
             return next;
           });
     }
     if (!(static_inside && size % step == 0 && size >= lanes)) {
-      state = run_edges(span, inside, main_end, live_everywhere, open_ended, unroll, state);
+      if (row_axis_ < 0) {
+        state = run_edges(span, inside, main_end, live_everywhere, open_ended, unroll, state);
+      } else {
+        code_.loop(row_span_.low, row_span_.high, code_.index(1), [&](llvm::Value* row) {
+          l_.set_range(row, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
+          at_[static_cast<std::size_t>(row_axis_)].base = row;
+          run_edges(span, inside, main_end, live_everywhere, open_ended, unroll, state);
+        });
+      }
     }
     finish_reductions(state, unroll);
   }
@@ -609,6 +685,10 @@ class Nest {
   const Buffer* target_;
   int lanes_ = 1;
   bool whole_ = false;
+  // Rows computed together along `row_axis_`, and those of the current iteration.
+  int row_axis_ = -1;
+  std::int64_t rows_ = 1;
+  Span row_span_{nullptr, nullptr};
   Coordinates at_;  // along the axes of the space
   ValueId materialized_;
   std::set<Lowering::MemoKey> visited_;

@@ -210,44 +210,18 @@ const std::vector<std::int64_t>& Plan::space(const Root& root) const {
   return kernel_.type(root.value).extents;
 }
 
-// The axis along which most accesses of the roots touch adjacent elements; stores count twice, since a
-// scattered store costs more than a gathered load. The last axis if nothing speaks against it.
-int Plan::lane_axis(const std::vector<Root>& roots) const {
-  const std::vector<std::int64_t> extents = without_unit_axes(space(roots[0]));
-  if (extents.empty()) return -1;
-  std::vector<int> votes(extents.size(), 0);
-  votes.back() = 1;
-  const auto squeezed = [&](const std::vector<std::int64_t>& full) {
-    std::vector<int> axes;
-    int next = 0;
-    for (const std::int64_t extent : full) axes.push_back(extent == 1 ? -1 : next++);
-    return axes;
-  };
-  // `axes[k]`: the axis of the iteration space that axis k of a tile runs along, or -1.
-  const auto vote_for_view = [&](ValueId view, const Type& box, const std::vector<int>& axes, int weight) {
-    const int axis = contiguous_axis(kernel_, definer_, view) + box.rank() - kernel_.type(view).rank();
-    if (contiguous_axis(kernel_, definer_, view) < 0 || axis < 0) return;
-    if (const int along = axes[static_cast<std::size_t>(axis)]; along >= 0)
-      votes[static_cast<std::size_t>(along)] += weight;
-  };
+template <typename Visit>
+void Plan::walk_sources(const Root& root, const Visit& visit) const {
+  std::vector<int> space_axes;
+  int next = 0;
+  for (const std::int64_t extent : space(root)) space_axes.push_back(extent == 1 ? -1 : next++);
   std::set<std::pair<std::uint32_t, std::vector<int>>> seen;
-  const auto visit = [&](auto&& self, ValueId id, const std::vector<int>& axes, bool is_root) -> void {
+  const auto go = [&](auto&& self, ValueId id, const std::vector<int>& axes, bool is_root) -> void {
     if (kernel_.type(id).is_view() || is_scalar(id) || !seen.insert({id.index, axes}).second) return;
-    if (!is_root && !is_inline(id)) {  // a buffer: its last axis is contiguous
-      for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-        if (*axis >= 0) {
-          ++votes[static_cast<std::size_t>(*axis)];
-          break;
-        }
-      }
-      return;
-    }
     const OpId definer = definer_[id.index];
-    if (!definer) return;
+    if ((!is_root && !is_inline(id)) || !definer || kernel_.op(definer).code == Opcode::Load) return visit(id, axes);
     const Op& op = kernel_.op(definer);
-    if (op.code == Opcode::Load) {
-      vote_for_view(op.operands[0], kernel_.type(id), axes, 1);
-    } else if (op.code == Opcode::Reduce) {
+    if (op.code == Opcode::Reduce) {
       std::vector<int> operand = axes;
       operand.insert(operand.begin() + op.attributes.axes[0], -1);
       self(self, op.operands[0], operand, false);
@@ -262,8 +236,28 @@ int Plan::lane_axis(const std::vector<Root>& roots) const {
       }
     }
   };
+  go(go, root.value, space_axes, true);
+}
+
+// The axis along which most accesses of the roots touch adjacent elements; stores count twice, since a
+// scattered store costs more than a gathered load. The last axis if nothing speaks against it.
+int Plan::lane_axis(const std::vector<Root>& roots) const {
+  const std::vector<std::int64_t> extents = without_unit_axes(space(roots[0]));
+  if (extents.empty()) return -1;
+  std::vector<int> votes(extents.size(), 0);
+  votes.back() = 1;
+  const auto vote_for_view = [&](ValueId view, const Type& box, const std::vector<int>& axes, int weight) {
+    const int contiguous = contiguous_axis(kernel_, definer_, view);
+    const int axis = contiguous + box.rank() - kernel_.type(view).rank();
+    if (contiguous < 0 || axis < 0) return;
+    if (const int along = axes[static_cast<std::size_t>(axis)]; along >= 0) {
+      votes[static_cast<std::size_t>(along)] += weight;
+    }
+  };
   for (const Root& root : roots) {
-    const std::vector<int> axes = squeezed(space(root));
+    std::vector<int> axes;
+    int next = 0;
+    for (const std::int64_t extent : space(root)) axes.push_back(extent == 1 ? -1 : next++);
     if (root.kind == Root::Kind::ReduceLanes) {
       return axes[static_cast<std::size_t>(kernel_.op(root.op).attributes.axes[0])];
     }
@@ -271,10 +265,29 @@ int Plan::lane_axis(const std::vector<Root>& roots) const {
     if (root.kind == Root::Kind::Store) {
       vote_for_view(kernel_.op(root.op).operands[0], kernel_.type(root.value), axes, 2);
     }
-    visit(visit, root.value, axes, true);
+    walk_sources(root, [&](ValueId id, const std::vector<int>& along) {
+      const OpId definer = definer_[id.index];
+      if (definer && kernel_.op(definer).code == Opcode::Load && (id == root.value || is_inline(id))) {
+        vote_for_view(kernel_.op(definer).operands[0], kernel_.type(id), along, 1);
+      } else if (const auto last = std::find_if(along.rbegin(), along.rend(), [](int axis) { return axis >= 0; });
+                 last != along.rend()) {
+        ++votes[static_cast<std::size_t>(*last)];  // a buffer: its last axis is contiguous
+      }
+    });
   }
   const auto best = std::max_element(votes.rbegin(), votes.rend());  // the last of equals
   return static_cast<int>(votes.rend() - best) - 1;
+}
+
+bool Plan::has_invariant_load(const Group& group, int axis) const {
+  bool invariant = false, moving = false;
+  for (const Root& root : group.roots) {
+    walk_sources(root, [&](ValueId, const std::vector<int>& along) {
+      const bool moves = std::find(along.begin(), along.end(), axis) != along.end();
+      (moves ? moving : invariant) = true;
+    });
+  }
+  return invariant && moving;
 }
 
 Group Plan::make_group(Root root) const {

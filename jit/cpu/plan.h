@@ -45,6 +45,9 @@ class Plan {
   tile::OpId definer(tile::ValueId value) const { return definer_[value.index]; }
   const std::vector<tile::OpId>& definers() const { return definer_; }
   bool has_users(tile::ValueId value) const { return !users_[value.index].empty(); }
+  // Whether some operand of the Group is loaded from the same place for all positions along an axis of its
+  // space, while others move.
+  bool has_invariant_load(const Group& group, int axis) const;
   // A Group of one Root that is not an Op of its own: a carried or yielded tile put into a buffer.
   Group make_group(Root root) const;
   // `value` and everything that is computed in place for it, down to scalars, buffers and loads.
@@ -61,6 +64,10 @@ class Plan {
   void walk(tile::ValueId value, const Visit& visit) const;
   int work(tile::ValueId value) const;
   int lane_axis(const std::vector<Root>& roots) const;
+  // Visits the loads and buffers that a Root reads, with the axis of the space that each axis of the tile runs
+  // along, or -1.
+  template <typename Visit>
+  void walk_sources(const Root& root, const Visit& visit) const;
   const std::vector<std::int64_t>& space(const Root& root) const;
 
   const tile::Kernel& kernel_;

@@ -19,6 +19,7 @@ llvm::Value* Lowering::scalar(ValueId value) const {
 void Lowering::lower_scalar(const Op& op) {
   const Strip outer = strip_;
   strip_ = {};
+  known_loads_.clear();
   strip_.load_floor = strip_.value_floor = code_.level();
   const auto axis = [&] { return static_cast<std::size_t>(op.attributes.axes[0]); };
   switch (op.code) {

@@ -444,7 +444,7 @@ Coordinate Lowering::gathered(const Op& op, Path& path, const Leaf& leaf) {
     bad = builder().CreateAnd(vector_of(bad, width), vector_of(mask, width));
   };
   for (const Condition& condition : path.conditions) {
-    if (!strip_.interior || condition.residual) restrict_to(holds(condition));
+    if (!strip_.interior || stays_in_interior(condition)) restrict_to(holds(condition));
   }
   restrict_to(strip_.active);
   report(any_lane(bad), StatusCode::IndexOutOfRange, lanes == 1 ? got : nullptr);
