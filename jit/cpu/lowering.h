@@ -120,8 +120,8 @@ class Lowering {
   void atomic_add(const Access& access, llvm::Value* value);
   llvm::Value* load_buffer(const Buffer& buffer, const Coordinates& at);
   void store_buffer(const Buffer& buffer, const Coordinates& at, llvm::Value* value);
-  // Whether an interior strip must test the condition: it is residual, or a run-time fact about a padding level
-  // that is the same for all lanes, which a choice of address decides at no cost to the loop.
+  // Whether an interior strip must test the condition: it is residual, or a run-time fact about a padding
+  // level that is the same for all lanes, which a choice of address decides at no cost to the loop.
   static bool stays_in_interior(const Condition& condition) {
     return condition.residual || (condition.at.is_uniform() && condition.at.depth > 0);
   }

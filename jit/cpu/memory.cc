@@ -54,7 +54,8 @@ llvm::Value* Lowering::lanes_between(llvm::Value* first, llvm::Value* last) {
 
 llvm::Value* Lowering::holds(const Condition& condition) {
   const Coordinate& at = condition.at;
-  std::vector<llvm::Value*> key{at.base, at.lanes, condition.extent, code_.index(at.step), code_.index(strip_.lanes)};
+  std::vector<llvm::Value*> key{at.base, at.lanes, condition.extent, code_.index(at.step),
+                                code_.index(strip_.lanes)};
   llvm::Value*& known = known_conditions_[std::move(key)];
   if (known == nullptr || !code_.is_visible(known)) known = test(condition);
   return known;
@@ -258,11 +259,12 @@ void Lowering::store_lanes(const Address& at, DType dtype, llvm::Value* mask, ll
                         element_align(dtype), mask);
 }
 
-// A pointer that may be read whether or not `live` (i1) holds: to `pointer`, or to memory full of `fill` if that
-// is a constant.
+// A pointer that may be read whether or not `live` (i1) holds: to `pointer`, or to memory full of `fill` if
+// that is a constant.
 llvm::Value* Lowering::readable(llvm::Value* pointer, llvm::Value* live, llvm::Value* fill, DType dtype) {
   llvm::Value* otherwise = anywhere_;
-  if (auto* constant = llvm::dyn_cast_or_null<llvm::Constant>(fill); constant != nullptr && dtype != DType::I1) {
+  if (auto* constant = llvm::dyn_cast_or_null<llvm::Constant>(fill);
+      constant != nullptr && dtype != DType::I1) {
     const auto count = static_cast<unsigned>(64 / byte_width(dtype));
     auto* contents = llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(count), constant);
     llvm::Module& module = *code_.function()->getParent();
@@ -270,8 +272,8 @@ llvm::Value* Lowering::readable(llvm::Value* pointer, llvm::Value* live, llvm::V
       if (global.isConstant() && global.getInitializer() == contents) otherwise = &global;
     }
     if (otherwise == anywhere_) {
-      auto* global = new llvm::GlobalVariable(module, contents->getType(), true, llvm::GlobalValue::PrivateLinkage,
-                                              contents, "fill");
+      auto* global = new llvm::GlobalVariable(module, contents->getType(), true,
+                                              llvm::GlobalValue::PrivateLinkage, contents, "fill");
       global->setAlignment(llvm::Align(64));
       otherwise = global;
     }
@@ -317,7 +319,8 @@ llvm::Value* Lowering::load(const Access& access) {
   std::vector<llvm::Value*> key{at.pointer, at.lane_stride, at.offsets, code_.index(strip_.lanes),
                                 code_.index(static_cast<std::int64_t>(access.dtype))};
   for (const Test& test : tests) key.insert(key.end(), {test.holds, test.fill});
-  if (const auto found = known_loads_.find(key); found != known_loads_.end() && code_.is_visible(found->second)) {
+  if (const auto found = known_loads_.find(key);
+      found != known_loads_.end() && code_.is_visible(found->second)) {
     return found->second;
   }
   llvm::SmallVector<llvm::Value*, 5> operands{at.pointer, at.lane_stride};

@@ -219,7 +219,8 @@ void Plan::walk_sources(const Root& root, const Visit& visit) const {
   const auto go = [&](auto&& self, ValueId id, const std::vector<int>& axes, bool is_root) -> void {
     if (kernel_.type(id).is_view() || is_scalar(id) || !seen.insert({id.index, axes}).second) return;
     const OpId definer = definer_[id.index];
-    if ((!is_root && !is_inline(id)) || !definer || kernel_.op(definer).code == Opcode::Load) return visit(id, axes);
+    if ((!is_root && !is_inline(id)) || !definer || kernel_.op(definer).code == Opcode::Load)
+      return visit(id, axes);
     const Op& op = kernel_.op(definer);
     if (op.code == Opcode::Reduce) {
       std::vector<int> operand = axes;
@@ -269,7 +270,8 @@ int Plan::lane_axis(const std::vector<Root>& roots) const {
       const OpId definer = definer_[id.index];
       if (definer && kernel_.op(definer).code == Opcode::Load && (id == root.value || is_inline(id))) {
         vote_for_view(kernel_.op(definer).operands[0], kernel_.type(id), along, 1);
-      } else if (const auto last = std::find_if(along.rbegin(), along.rend(), [](int axis) { return axis >= 0; });
+      } else if (const auto last =
+                     std::find_if(along.rbegin(), along.rend(), [](int axis) { return axis >= 0; });
                  last != along.rend()) {
         ++votes[static_cast<std::size_t>(*last)];  // a buffer: its last axis is contiguous
       }

@@ -64,8 +64,8 @@ class Plan {
   void walk(tile::ValueId value, const Visit& visit) const;
   int work(tile::ValueId value) const;
   int lane_axis(const std::vector<Root>& roots) const;
-  // Visits the loads and buffers that a Root reads, with the axis of the space that each axis of the tile runs
-  // along, or -1.
+  // Visits the loads and buffers that a Root reads, with the axis of the space that each axis of the tile
+  // runs along, or -1.
   template <typename Visit>
   void walk_sources(const Root& root, const Visit& visit) const;
   const std::vector<std::int64_t>& space(const Root& root) const;
