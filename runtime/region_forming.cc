@@ -142,9 +142,10 @@ bool is_embedded(const Graph& graph, const Node& node, std::size_t operand) {
     return is_known(value) && (!value.constant || value.constant->elements() <= limit);
   }
   const FusionClass fusion = contract(node.op).fusion;
-  const bool moves = fusion == FusionClass::Movement || fusion == FusionClass::View;
+  const bool reads_memory =
+      fusion == FusionClass::Movement || fusion == FusionClass::View || fusion == FusionClass::Dot;
   const bool is_fill = node.op == OpKind::Pad && operand == 2;
-  return (!moves || is_fill) && value.constant && value.constant->elements() == 1;
+  return (!reads_memory || is_fill) && value.constant && value.constant->elements() == 1;
 }
 
 // Movement whose Template applies elementwise nodes to what it moves.

@@ -100,6 +100,18 @@ TEST(Regions, StridedGroupedAndAveraged) {
       false, {1, 2});
 }
 
+TEST(Regions, OneChannelAndOneColumn) {
+  check(
+      [](Graph& g) {
+        const ValueId x = symbolic_input(g, {3, 5, 6});
+        ValueId y = g.add(OpKind::Conv, {x, random_weights(g, {1, 3, 2, 2}, 1), random_weights(g, {1}, 2)});
+        y = g.add(OpKind::Conv, {y, random_weights(g, {1, 1, 1, 1}, 3), random_weights(g, {1}, 4)});
+        y = g.add(OpKind::Flatten, {y});
+        g.outputs = {g.add(OpKind::Gemm, {y, random_weights(g, {20, 1}, 5), random_weights(g, {1}, 6)})};
+      },
+      false, {1, 2});
+}
+
 TEST(Regions, AttentionHeads) {
   check(
       [](Graph& g) {
