@@ -1,6 +1,8 @@
 #include "runtime/model.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,6 +37,32 @@ const std::string* value_of_unknown_rank(const graph::Graph& graph, const graph:
     }
   }
   return nullptr;
+}
+
+template <typename T>
+bool all_finite(const Tensor& tensor) {
+  // x * 0 is 0 for every finite x, so the sum stays 0: one pass without branches.
+  T sum = 0;
+  for (const T x : tensor.as<T>()) sum += x * 0;
+  return sum == 0;
+}
+
+// Why a Region's constants keep it from generated kernels; nothing if they do not. A padded tap of a
+// generated convolution multiplies 0 by a weight, where the numeric law says that it contributes nothing even
+// against an infinite one.
+std::optional<std::string> why_not_content(const graph::Graph& graph, const graph::Region& region) {
+  const graph::Node& root = graph.node(region.root);
+  if (root.op != graph::OpKind::Conv) return std::nullopt;
+  const auto pads = root.attributes.find("pads");
+  const bool padded = text(root, "auto_pad") != "NOTSET" || pads == root.attributes.end() ||
+                      std::ranges::any_of(integers(root, "pads"), [](std::int64_t pad) { return pad != 0; });
+  const auto& weights = graph.value(root.inputs[1]).constant;
+  if (!padded || !weights) return std::nullopt;
+  const bool finite = weights->dtype() == DType::F32   ? all_finite<float>(*weights)
+                      : weights->dtype() == DType::F64 ? all_finite<double>(*weights)
+                                                       : true;
+  if (finite) return std::nullopt;
+  return "a weight is not finite, and padding must not meet it";
 }
 
 // What prepared constants are made of: the bytes of every constant input.
@@ -81,6 +109,20 @@ Model::Model(graph::Graph graph, ModelOptions options)
   }
 }
 
+bool Model::choose_template(CompiledRegion& region, std::string& reasons) {
+  for (const templates::Template& candidate : templates::all()) {
+    const auto refusal = candidate.refuses(region.problem, options_.target);
+    if (!refusal) {
+      region.source = &candidate;
+      decisions_.push_back(fmt::format("region of {}: template {}, {} nodes", describe(graph_, region.region),
+                                       candidate.name, region.region.nodes.size()));
+      return true;
+    }
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", candidate.name, *refusal);
+  }
+  return false;
+}
+
 void Model::add_region(const graph::Region& region, bool may_split) {
   CompiledRegion compiled;
   compiled.region = region;
@@ -90,17 +132,10 @@ void Model::add_region(const graph::Region& region, bool may_split) {
     return;
   }
   compiled.problem = make_problem(graph_, region);
-  std::string reasons;
-  for (const templates::Template& candidate : templates::all()) {
-    const auto refusal = candidate.refuses(compiled.problem, options_.target);
-    if (!refusal) {
-      compiled.source = &candidate;
-      decisions_.push_back(fmt::format("region of {}: template {}, {} nodes", describe(graph_, region),
-                                       candidate.name, region.nodes.size()));
-      regions_.push_back(std::move(compiled));
-      return;
-    }
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", candidate.name, *refusal);
+  std::string reasons = why_not_content(graph_, region).value_or("");
+  if (reasons.empty() && choose_template(compiled, reasons)) {
+    regions_.push_back(std::move(compiled));
+    return;
   }
   if (may_split && region.nodes.size() > 1) {
     decisions_.push_back(fmt::format("region of {} is split: {}", describe(graph_, region), reasons));

@@ -87,6 +87,8 @@ class Model {
 
  private:
   void add_region(const graph::Region& region, bool may_split);
+  // The first Template that takes the Region; else false, and `reasons` says why none did.
+  bool choose_template(CompiledRegion& region, std::string& reasons);
   void build_variants();
   void compile_kernels(const Parallelism& parallelism);
   void prepare_constants(const Parallelism& parallelism);

@@ -85,6 +85,18 @@ TEST(Regions, ResidualBlocksWithBatchNormalization) {
       false, {1, 2});
 }
 
+TEST(Regions, PaddingMeetsNoInfiniteWeight) {
+  check(
+      [](Graph& g) {
+        const ValueId x = symbolic_input(g, {2, 5, 5});
+        const ValueId w = random_weights(g, {3, 2, 3, 3}, 1);
+        g.value(w).constant->as_mutable<float>()[0] = std::numeric_limits<float>::infinity();
+        const ValueId y = g.add(OpKind::Conv, {x, w}, {{"pads", graph::list({1, 1, 1, 1})}});
+        g.outputs = {g.add(OpKind::Relu, {y})};
+      },
+      true, {1, 2});
+}
+
 TEST(Regions, StridedGroupedAndAveraged) {
   check(
       [](Graph& g) {
