@@ -9,9 +9,9 @@
 namespace kiln::jit {
 
 struct ArtifactFacts {
-  double compile_ms = 0;      // lowering, optimising and emitting
+  double compile_ms = 0;  // lowering, optimising and emitting
   std::int64_t code_bytes = 0;
-  int spills = 0;             // register spills in the whole function, as the code generator counts
+  int spills = 0;  // register spills in the whole function, as the code generator counts
 };
 
 struct Artifact {

@@ -12,8 +12,8 @@
 namespace kiln::jit {
 
 // Compiles for x86. Thread safe: each thread has its own LLVM context and target machine, made at its first
-// compile. Never aborts: a refusal (illegal Schedule, heavy spilling) is Error (caller, refused), a failure of
-// the code generator Error (bug, compile_failed), after which that thread's compiler is made anew.
+// compile. Never aborts: a refusal (illegal Schedule, heavy spilling) is Error (caller, refused), a failure
+// of the code generator Error (bug, compile_failed), after which that thread's compiler is made anew.
 Result<Artifact> compile(const tile::Kernel& kernel, const tile::Schedule& schedule, const Target& target,
                          const std::string& symbol);
 

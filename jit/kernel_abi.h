@@ -34,9 +34,9 @@ struct KernelStatus {
 
 struct KernelCall {
   const std::uint64_t* arguments;
-  const std::int64_t* low;   // box of program ids [low, high), one per grid dimension
+  const std::int64_t* low;  // box of program ids [low, high), one per grid dimension
   const std::int64_t* high;
-  void* scratch;             // 64-byte aligned, SYMBOL_scratch bytes, private to the calling thread
+  void* scratch;  // 64-byte aligned, SYMBOL_scratch bytes, private to the calling thread
   KernelStatus* status;
 };
 

@@ -2,8 +2,6 @@
 // the bytes; the bytes of a shared tensor are not to be written while others read them.
 #pragma once
 
-#include <kiln/dtype.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +9,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include <kiln/dtype.h>
 
 namespace kiln {
 

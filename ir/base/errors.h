@@ -1,12 +1,11 @@
 // Short ways to throw kiln::Error with a formatted message.
 #pragma once
 
-#include <kiln/error.h>
-
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
+#include <kiln/error.h>
 
 namespace kiln {
 

@@ -1,10 +1,10 @@
 // A value or the Error that explains its absence, for failures that are ordinary results.
 #pragma once
 
-#include <kiln/error.h>
-
 #include <utility>
 #include <variant>
+
+#include <kiln/error.h>
 
 namespace kiln {
 

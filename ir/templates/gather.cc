@@ -18,7 +18,6 @@ using graph::OpKind;
 using graph::Problem;
 using graph::Shape;
 using graph::ValueId;
-using tile::Expr;
 using tile::Indices;
 
 constexpr std::int64_t kElementsPerProgram = 4096;

@@ -22,9 +22,9 @@ struct ProgramValue {
     Prepared,   // written by prepare Kernels once per model, then read only
   };
   Kind kind = Kind::Workspace;
-  int index = 0;                   // Input, Output
-  DType dtype = DType::F32;        // Workspace, Prepared
-  graph::Dim elements = 0;         // Workspace, Prepared; constant for Prepared
+  int index = 0;             // Input, Output
+  DType dtype = DType::F32;  // Workspace, Prepared
+  graph::Dim elements = 0;   // Workspace, Prepared; constant for Prepared
 };
 
 // How a memory-view parameter sees a ProgramValue: element (i...) lies at offset + sum i_k * strides[k]

@@ -1,5 +1,5 @@
-// A Template: one kernel family. Registering one in templates.def is enough to be swept against the reference,
-// benchmarked, tuned and documented.
+// A Template: one kernel family. Registering one in templates.def is enough to be swept against the
+// reference, benchmarked, tuned and documented.
 #pragma once
 
 #include <cstdint>

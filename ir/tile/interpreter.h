@@ -24,11 +24,11 @@ struct ViewArgument {
 };
 using Argument = std::variant<ViewArgument, Literal>;
 
-// Runs the whole grid. Throws Error: caller/type_mismatch for arguments that do not fit, index_out_of_range or
-// division_by_zero with the program coordinate, limit_exceeded for a local above its maximum or an instance
-// whose values need more than 1 GiB, internal for an access outside `bytes`, caller/invalid_argument for a
-// failed Assert or a loop step below 1. Functions that are not primitive mean their expansions. A Local starts
-// with every byte 0xff. `print` gets the lines of Print.
+// Runs the whole grid. Throws Error: caller/type_mismatch for arguments that do not fit, index_out_of_range
+// or division_by_zero with the program coordinate, limit_exceeded for a local above its maximum or an
+// instance whose values need more than 1 GiB, internal for an access outside `bytes`, caller/invalid_argument
+// for a failed Assert or a loop step below 1. Functions that are not primitive mean their expansions. A Local
+// starts with every byte 0xff. `print` gets the lines of Print.
 void interpret(const Kernel& kernel, std::span<const Argument> arguments,
                const std::function<void(std::string_view)>& print = {});
 

@@ -74,7 +74,7 @@ struct Attributes {
   std::optional<Literal> literal{};
   Function function{};  // Elementwise
   Combiner combiner{};  // Reduce, Scan
-  std::string text{};     // Assert, Print
+  std::string text{};   // Assert, Print
   bool operator==(const Attributes&) const = default;
 };
 

@@ -111,7 +111,8 @@ std::optional<ValueId> as_repeats(Graph& graph, const Node& node, const graph::S
   Tensor scales(DType::F32, {static_cast<std::int64_t>(from.size())});
   for (std::size_t i = 0; i < from.size(); ++i) {
     const bool same = from[i] == to[i];
-    scales.as_mutable<float>()[i] = same ? 1 : static_cast<float>(to[i].constant() / from[i].constant());
+    const std::int64_t scale = same ? 1 : to[i].constant() / from[i].constant();
+    scales.as_mutable<float>()[i] = static_cast<float>(scale);
   }
   return graph.add(OpKind::Resize, {node.inputs[0], ValueId::none(), graph.add_constant(std::move(scales))},
                    {{"mode", std::string("nearest")},
@@ -150,8 +151,9 @@ std::optional<ValueId> resize_as_gathers(Graph& graph, const Node& node) {
     if (input < 1 || output < 1 || input > kMaxExtent || output > kMaxExtent) return std::nullopt;
     std::vector<double> places = places_along(graph, node, k, input, output);
     for (std::int64_t i = 0; i < output; ++i) {
-      const auto repeated = static_cast<double>(i / std::max<std::int64_t>(output / input, 1));
-      repeats_all = repeats_all && output % input == 0 && places[static_cast<std::size_t>(i)] == repeated;
+      const std::int64_t repeated = i / std::max<std::int64_t>(output / input, 1);
+      repeats_all = repeats_all && output % input == 0 &&
+                    places[static_cast<std::size_t>(i)] == static_cast<double>(repeated);
     }
     resized.push_back({axis, input, std::move(places)});
   }

@@ -16,7 +16,8 @@ std::optional<graph::ValueId> space_to_depth(graph::Graph& graph, const graph::N
 std::optional<graph::ValueId> tile_as_expand(graph::Graph& graph, const graph::Node& node);
 
 // Nearest and linear over constant extents, one axis after the other: a Gather of the nearest elements, or
-// two of the neighbours and their weighted sum. Nearest by whole factors becomes the one form that a Template has.
+// two of the neighbours and their weighted sum. Nearest by whole factors becomes the one form that a Template
+// has.
 std::optional<graph::ValueId> resize_as_gathers(graph::Graph& graph, const graph::Node& node);
 
 }  // namespace kiln::runtime
