@@ -275,6 +275,10 @@ class Nest {
                    without_unit_axes(kernel_.type(value).extents)) {
       return;
     } else {
+      if (source.code == Opcode::Mask) {  // in the interior no lane is replaced
+        const Coordinate& along = at[static_cast<std::size_t>(source.attributes.axes[0])];
+        if (along.step != 0) visit({along, l_.scalar(source.operands[1])});
+      }
       for (std::size_t k = 0; k < source.operands.size(); ++k) {
         const ValueId operand = source.operands[k];
         if (kernel_.type(operand).is_view() || plan_.is_scalar(operand)) continue;
@@ -388,6 +392,11 @@ class Nest {
         if (end != nullptr && live != nullptr) end = code_.select(live, end, code_.index(0));
         return end;
       }
+      case Opcode::Mask: {
+        const Coordinate& along = at[static_cast<std::size_t>(source.attributes.axes[0])];
+        if (along.step == 0) return nullptr;
+        return code_.min(code_.sub(l_.scalar(source.operands[1]), along.base), code_.index(extent()));
+      }
       case Opcode::Elementwise:
       case Opcode::Cast:
       case Opcode::Bitcast:
@@ -419,6 +428,7 @@ class Nest {
     }
     if (plan_.is_scalar(value) || !plan_.is_inline(value)) return nullptr;
     if (source.code == Opcode::Load) return llvm::dyn_cast<llvm::Constant>(l_.load_fill(source));
+    if (source.code == Opcode::Mask) return llvm::dyn_cast<llvm::Constant>(l_.scalar(source.operands[2]));
     if (source.code == Opcode::Broadcast || source.code == Opcode::Transpose)
       return dead_element(source.operands[0]);
     if (source.code != Opcode::Elementwise && source.code != Opcode::Cast) return nullptr;

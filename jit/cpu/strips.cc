@@ -141,6 +141,7 @@ llvm::Value* Lowering::emit_op(ValueId value, const Op& op, const Coordinates& a
     case Opcode::Mask: {
       llvm::Value* x = operand(0);
       const Coordinate& along = at[static_cast<std::size_t>(op.attributes.axes[0])];
+      if (strip_.interior && along.step != 0) return x;
       llvm::Value* length = scalar(op.operands[1]);
       llvm::Value* fill = scalar(op.operands[2]);
       llvm::Value* inside = nullptr;
