@@ -122,7 +122,7 @@ void run(benchmark::State& state, const Kernel& kernel, Isa isa, std::int64_t ro
   for (float& value : x) value = normal(random);
   for (float& value : v) value = normal(random);
   std::vector<std::uint64_t> words;
-  const auto add = [&](const float* data, std::vector<std::int64_t> numbers) {
+  const auto add = [&](const float* data, const std::vector<std::int64_t>& numbers) {
     words.push_back(reinterpret_cast<std::uint64_t>(data));
     for (const std::int64_t number : numbers) words.push_back(static_cast<std::uint64_t>(number));
   };

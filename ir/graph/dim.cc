@@ -368,7 +368,7 @@ Dim mod(const Dim& a, const Dim& b) {
     if (b.constant_ < 0) return mod(a * Dim(-1), b * Dim(-1)) * Dim(-1);
     if (b.constant_ == 1) return 0;
   }
-  const Dim remainder = divide(a, b).remainder;
+  Dim remainder = divide(a, b).remainder;
   if (remainder == Dim(0)) return 0;
   if (!b.is_constant()) return DimParts::atom(AtomKind::Mod, SymbolId::none(), {remainder, b});
   const std::int64_t divisor = b.constant_;
