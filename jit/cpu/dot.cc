@@ -220,10 +220,16 @@ class DotLowering {
   }
 
   void choose_pass(BlockProduct& product) {
+    constexpr std::int64_t kLongestPass = 1 << 16;
+    const std::int64_t wanted = l_.schedule().contract_block;
+    if (wanted < 0 || wanted > kLongestPass) {
+      throw_caller(ErrorCode::Refused, "a pass over {} steps of a contraction, expected at most {}", wanted,
+                   kLongestPass);
+    }
+    const std::int64_t segments = site_.segment_count();
+    const std::int64_t rows = product.rows * (a_.may_copy() ? segments : 1);
     const std::int64_t columns = b_.may_copy() ? product.padded_columns() : product.shape.columns();
-    product.pass = l_.schedule().contract_block > 0 ? l_.schedule().contract_block
-                                                    : default_pass(l_.target(), product.shape, product.rows,
-                                                                   columns, site_.segment_count());
+    product.pass = wanted > 0 ? wanted : default_pass(l_.target(), product.shape, rows, columns, segments);
     if (site_.dynamic_depth() == nullptr) product.pass = std::min(product.pass, site_.problem.shape.depth);
     // Where liveness changes within the depth it is copied as a whole.
     for (const Operand* operand : {&site_.a, &site_.b}) {

@@ -15,6 +15,7 @@ class RowOperand {
   void put_tile();
   // Whether rows can be read in place. Emits no code that has an effect.
   void choose();
+  bool may_copy() const { return may_copy_; }
   void allocate(const BlockProduct& product);
   void prepare(const BlockProduct& product, const ContractRange& range, PassOperands& operands);
 
