@@ -41,7 +41,10 @@ TEST(Resize, ResizeExact) {
 
 TEST(Resize, LinearReproducesALine) {
   Tensor x(DType::F64, {2, 5});
-  for (std::size_t i = 0; i < 10; ++i) x.as_mutable<double>()[i] = static_cast<double>(i % 5 * 3 + i / 5);
+  for (std::size_t i = 0; i < 10; ++i) {
+    const std::size_t row = i / 5;
+    x.as_mutable<double>()[i] = static_cast<double>(i % 5 * 3 + row);
+  }
   const Tensor y = resized(x, {2, 9}, modes("linear", "align_corners"));
   std::vector<double> want;
   for (int row = 0; row < 2; ++row) {

@@ -335,7 +335,7 @@ TEST(Infer, SymbolicAgreesWithConstant) {
   const auto image = [](Graph& graph, const std::vector<Dim>& d) {
     return add_input(graph, DType::F32, Shape{d[0], 4, d[1], d[2]});
   };
-  const auto window = [](std::vector<std::int64_t> kernel, std::vector<std::int64_t> strides,
+  const auto window = [](const std::vector<std::int64_t>& kernel, const std::vector<std::int64_t>& strides,
                          std::int64_t dilation) {
     return Attributes{{"kernel_shape", list(kernel)},
                       {"strides", list(strides)},

@@ -47,7 +47,7 @@ struct Matrix {
 };
 
 // Runs both and compares every element.
-void expect_equal(const Kernel& kernel, std::vector<Matrix> matrices, double tolerance = 0) {
+void expect_equal(const Kernel& kernel, const std::vector<Matrix>& matrices, double tolerance = 0) {
   std::vector<Matrix> expected = matrices;
   std::vector<Argument> arguments;
   for (Matrix& m : expected) arguments.push_back(m.argument());

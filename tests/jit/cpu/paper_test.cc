@@ -6,6 +6,8 @@
 
 namespace kiln::tile {
 
+// GoogleTest finds it by this name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 void PrintTo(const PaperCase& paper, std::ostream* out) { *out << paper.name; }
 
 }  // namespace kiln::tile
