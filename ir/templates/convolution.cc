@@ -8,6 +8,7 @@
 
 #include "ir/templates/dot_tiling.h"
 #include "ir/templates/epilogue.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 #include "ir/templates/window_geometry.h"
 
@@ -217,6 +218,6 @@ const Template convolution_template{.name = "convolution",
                                     .refuses = refuses,
                                     .variants = variants,
                                     .build = build,
-                                    .samples = nullptr};
+                                    .samples = convolution_samples};
 
 }  // namespace kiln::templates

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ir/templates/epilogue.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 #include "ir/templates/window_geometry.h"
 
@@ -176,6 +177,6 @@ const Template depthwise_template{.name = "depthwise",
                                   .refuses = refuses,
                                   .variants = variants,
                                   .build = build,
-                                  .samples = nullptr};
+                                  .samples = depthwise_samples};
 
 }  // namespace kiln::templates

@@ -7,6 +7,7 @@
 
 #include "ir/templates/dot_tiling.h"
 #include "ir/templates/epilogue.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 
 namespace kiln::templates {
@@ -335,6 +336,6 @@ const Template dot_template{.name = "dot",
                             .refuses = refuses,
                             .variants = variants,
                             .build = build,
-                            .samples = nullptr};
+                            .samples = dot_samples};
 
 }  // namespace kiln::templates

@@ -18,7 +18,11 @@ std::optional<DType> accumulator_dtype(DType operand) {
     case DType::BF16:
       return DType::F32;
     case DType::F64:
-      return DType::F64;
+    case DType::I32:
+    case DType::I64:
+    case DType::U32:
+    case DType::U64:
+      return operand;
     default:
       return std::nullopt;
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ir/templates/epilogue.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 
 namespace kiln::templates {
@@ -71,7 +72,7 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
     if (!input_number(problem, node.inputs[i])) return "an operand is not in memory";
   }
   const DType dtype = graph.value(node.inputs[0]).dtype;
-  if (!is_movable(dtype)) return fmt::format("elements of {}", name(dtype));
+  if (!is_computable(dtype)) return fmt::format("elements of {}", name(dtype));
   if (auto reason = why_no_epilogue(problem)) return reason;
   if (nest_of(problem).space.rank() > kMaxAxes) return "more axes than a grid has";
   return std::nullopt;
@@ -140,6 +141,6 @@ const Template gather_template{.name = "gather",
                                .refuses = refuses,
                                .variants = variants,
                                .build = build,
-                               .samples = nullptr};
+                               .samples = gather_samples};
 
 }  // namespace kiln::templates

@@ -7,6 +7,7 @@
 
 #include "ir/templates/node_emitter.h"
 #include "ir/templates/program_builder.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 
 namespace kiln::templates {
@@ -102,6 +103,6 @@ const Template map_template{.name = "map",
                             .refuses = refuses,
                             .variants = variants,
                             .build = build,
-                            .samples = nullptr};
+                            .samples = map_samples};
 
 }  // namespace kiln::templates

@@ -193,10 +193,6 @@ bool is_computable(DType dtype) {
   }
 }
 
-bool is_movable(DType dtype) {
-  return bits(dtype) % 8 == 0 && dtype_class(dtype) != DTypeClass::Complex && dtype != DType::String;
-}
-
 // A tile reads fill beyond its views, and an integer division by that would be reported although nobody asked
 // for it. Only a constant divisor is safe.
 bool may_divide_by_fill(const Graph& graph, const Node& node) {
@@ -345,14 +341,21 @@ Expr NodeEmitter::result_of(const Node& node) {
       const Expr line = x * number(node, "alpha") + number(node, "beta");
       return max(0, min(1, line));
     }
-    case OpKind::Swish:
-      return x * sigmoid(x * number(node, "alpha"));
+    case OpKind::Swish: {
+      const double alpha = number(node, "alpha");
+      if (alpha == 1) return silu(x);
+      return alpha == 0 ? x * 0.5 : silu(x * alpha) / alpha;
+    }
     case OpKind::Mish:
-      return x * tanh(softplus(x));
+      // Bounded where the result is 0 anyway: that is the limit at -inf, too.
+      return max(x, -1000) * tanh(softplus(x));
     case OpKind::Gelu:
       return apply(text(node, "approximate") == "tanh" ? Function::GeluTanh : Function::Gelu, {x});
-    case OpKind::Softsign:
-      return x / (1.0 + abs(x));
+    case OpKind::Softsign: {
+      // The bound changes no result but that of an infinity.
+      const Expr bounded = max(min(x, 1e30), -1e30);
+      return bounded / (1.0 + abs(bounded));
+    }
     case OpKind::IsInf: {
       const double infinity = std::numeric_limits<double>::infinity();
       const bool positive = integer(node, "detect_positive") != 0,

@@ -21,9 +21,6 @@ DType compute_dtype(DType dtype);
 // True if Kernels can compute with this dtype, and have literals of it.
 bool is_computable(DType dtype);
 
-// True if Kernels can copy elements of this dtype: they fill whole bytes, and the language has them.
-bool is_movable(DType dtype);
-
 // The number that a one-element constant of a computable dtype holds; nothing if a double cannot hold it.
 std::optional<double> scalar_number(const Tensor& constant);
 

@@ -7,6 +7,7 @@
 
 #include "ir/base/errors.h"
 #include "ir/templates/epilogue.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 
 namespace kiln::templates {
@@ -106,12 +107,9 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   const graph::Value& data = graph.value(node.inputs[0]);
   if (!data.shape) return "the rank is unknown before running";
   if (!input_number(problem, node.inputs[0])) return "its operand is not in memory";
-  if (!is_movable(data.dtype)) return fmt::format("elements of {}", name(data.dtype));
+  if (!is_computable(data.dtype)) return fmt::format("elements of {}", name(data.dtype));
   if (!borders(graph, node)) return "its pads are known only while running";
-  if (mode_of(node) == PadMode::Constant) {
-    if (!is_computable(data.dtype)) return fmt::format("constant borders of {}", name(data.dtype));
-    if (!fill_of(graph, node)) return "its value is no literal";
-  }
+  if (mode_of(node) == PadMode::Constant && !fill_of(graph, node)) return "its value is no literal";
   if (auto reason = why_no_epilogue(problem)) return reason;
   if (nest_of(problem).space.rank() > kMaxAxes) return "more axes than a grid has";
   return std::nullopt;
@@ -166,6 +164,6 @@ const Template pad_template{.name = "pad",
                             .refuses = refuses,
                             .variants = variants,
                             .build = build,
-                            .samples = nullptr};
+                            .samples = pad_samples};
 
 }  // namespace kiln::templates

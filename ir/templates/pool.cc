@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "ir/templates/epilogue.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 #include "ir/templates/window_geometry.h"
 
@@ -247,6 +248,6 @@ const Template pool_template{.name = "pool",
                              .refuses = refuses,
                              .variants = variants,
                              .build = build,
-                             .samples = nullptr};
+                             .samples = pool_samples};
 
 }  // namespace kiln::templates

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "ir/templates/epilogue.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 
 namespace kiln::templates {
@@ -110,7 +111,7 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   const graph::Value& data = graph.value(node.inputs[0]);
   if (!data.shape || !graph.value(node.outputs[0]).shape) return "the rank is unknown before running";
   if (!input_number(problem, node.inputs[0])) return "its operand is not in memory";
-  if (!is_movable(data.dtype)) return fmt::format("elements of {}", name(data.dtype));
+  if (!is_computable(data.dtype)) return fmt::format("elements of {}", name(data.dtype));
   if (text(node, "mode") != "nearest" || !repeats_each_element(node))
     return "it does more than to repeat elements";
   if (!factors(graph, node)) return "it does not enlarge by whole factors";
@@ -176,6 +177,6 @@ const Template resize_template{.name = "resize",
                                .refuses = refuses,
                                .variants = variants,
                                .build = build,
-                               .samples = nullptr};
+                               .samples = resize_samples};
 
 }  // namespace kiln::templates

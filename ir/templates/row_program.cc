@@ -1,6 +1,8 @@
 #include "ir/templates/row_program.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -119,8 +121,9 @@ class RowProgramBuilder {
     }
     for (const ValueId id : graph_.outputs) {
       program_.outputs.push_back(ids_.at(id));
-      const RowValue& value = program_.values[static_cast<std::size_t>(ids_.at(id))];
-      if (value.full) last_reduction = std::max(last_reduction, value.stage);
+      // What is stored along the row is stored in the last pass, and must be there by then.
+      if (at(ids_.at(id)).full || alignment(*graph_.value(id).shape, space_) == RowAlignment::Full)
+        last_reduction = std::max(last_reduction, stage_of(std::array{ids_.at(id)}));
     }
     program_.stages = last_reduction + 1;
   }
@@ -256,8 +259,14 @@ class RowProgramBuilder {
       case OpKind::ReduceLogSum:
         return compute({reduce(Combiner::Sum, x)}, [](KernelBuilder&, Operands v) { return log(v[0]); });
       case OpKind::ReduceLogSumExp: {
-        const auto [largest, exponential, sum] = softmax_parts(x);
-        return compute({largest, sum}, [](KernelBuilder&, Operands v) { return v[0] + log(v[1]); });
+        // Shifted by the maximum, unless that is infinite.
+        const RowValueId shift = compute({reduce(Combiner::Max, x)}, [](KernelBuilder&, Operands v) {
+          return select(abs(v[0]) < std::numeric_limits<double>::infinity(), v[0], 0);
+        });
+        const RowValueId exponential =
+            compute({x, shift}, [](KernelBuilder&, Operands v) { return exp(v[0] - v[1]); }, true);
+        return compute({shift, reduce(Combiner::Sum, exponential)},
+                       [](KernelBuilder&, Operands v) { return v[0] + log(v[1]); });
       }
       default:
         return reduce(Combiner::Sum, x);

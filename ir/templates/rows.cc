@@ -14,6 +14,7 @@
 #include "ir/templates/node_emitter.h"
 #include "ir/templates/program_builder.h"
 #include "ir/templates/row_program.h"
+#include "ir/templates/samples.h"
 #include "ir/templates/template.h"
 
 namespace kiln::templates {
@@ -365,7 +366,8 @@ class RowKernel {
       Block block;
       Exprs next;
       for (std::size_t i = 0; i < sums.size(); ++i) {
-        Expr source = evaluate(sums[i].source, block, row_at, stage);
+        // What does not vary along the row is still reduced once for each of its elements.
+        Expr source = k_.broadcast(evaluate(sums[i].source, block, row_at, stage), full_box());
         if (!whole_) source = masked(source, row_at, sums[i].combiner);
         next.push_back(combine(sums[i].combiner, carried[i], k_.reduce(sums[i].combiner, source, 0)));
       }
@@ -539,6 +541,6 @@ const Template rows_template{.name = "rows",
                              .refuses = refuses,
                              .variants = variants,
                              .build = build,
-                             .samples = nullptr};
+                             .samples = rows_samples};
 
 }  // namespace kiln::templates

@@ -49,6 +49,13 @@ struct Template {
     graph::Problem problem;
     std::vector<graph::Bindings> sizes;  // values of the Problem's Symbols
     std::string label;
+    // Inputs whose elements are indices into an axis of another input.
+    struct IndexInput {
+      std::size_t input = 0, data = 0, axis = 0;
+    };
+    std::vector<IndexInput> index_inputs;
+    // False where NaN, infinities and denormals only show the order of roundings.
+    bool special_numbers = true;
   };
   std::vector<Sample> (*samples)(const Target& target);
 };
