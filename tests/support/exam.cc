@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
 #include "ir/base/float_types.h"
 #include "ir/graph/contract.h"
@@ -20,6 +21,7 @@
 #include "jit/compile.h"
 #include "kernels_ref/reference.h"
 #include "runtime/launch.h"
+#include "runtime/model.h"
 #include "runtime/operands.h"
 
 namespace kiln::testing {
@@ -426,7 +428,9 @@ class Examination {
     std::vector<std::uint64_t> words = bound.words;
     for (const runtime::BoundLaunch::Patch& patch : bound.patches)
       words[patch.word] = reinterpret_cast<std::uint64_t>(patch.buffer.fixed + patch.buffer.offset);
-    runtime::run_launch(bound, words, {});
+    const std::int64_t stride = ceil_divide(bound.scratch_bytes, 64) * 64;
+    const runtime::AlignedBuffer scratch(stride);
+    runtime::run_launch(bound, words, {scratch.data(), stride}, {});
   }
 
   const Template& template_;
