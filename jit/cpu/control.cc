@@ -225,6 +225,7 @@ void Lowering::lower_scan(const Op& op) {
   const Strip outer = strip_;
   strip_ = {};
   known_loads_.clear();
+  known_blocks_.clear();
   strip_.load_floor = strip_.value_floor = code_.level();
   Coordinate origin;
   origin.base = code_.index(0);

@@ -33,6 +33,9 @@ struct Coordinate {
   llvm::Value* fill = nullptr;
   int depth = 0;
   bool residual = false;  // see Condition
+  // How the index moves from one of the rows that a strip computes together to the next.
+  std::int64_t row_step = 0;
+  static constexpr std::int64_t kIrregular = INT64_MIN;
 
   bool is_uniform() const { return step == 0 && lanes == nullptr; }
 };
@@ -70,10 +73,11 @@ struct Buffer {
 // The mode of the strip being emitted.
 struct Strip {
   int lanes = 1;
-  bool interior = false;          // affine conditions hold and need no test
-  llvm::Value* active = nullptr;  // mask of lanes inside the tile; null: all
-  int load_floor = 0;             // loads move out no further than this level
-  int value_floor = 0;            // nor do vectors
+  std::int64_t row = 0, rows = 1;  // of the rows that are computed together
+  bool interior = false;           // affine conditions hold and need no test
+  llvm::Value* active = nullptr;   // mask of lanes inside the tile; null: all
+  int load_floor = 0;              // loads move out no further than this level
+  int value_floor = 0;             // nor do vectors
 };
 
 class Lowering {
@@ -237,10 +241,12 @@ class Lowering {
     llvm::Value* pointer = nullptr;
     llvm::Value* lane_stride = nullptr;
     llvm::Value* offsets = nullptr;
+    llvm::Value* row_stride = nullptr;  // null if rows are not evenly apart
   };
   llvm::Value* advance(llvm::Value* pointer, llvm::Type* element, llvm::Value* offset);
   llvm::Value* readable(llvm::Value* pointer, llvm::Value* live, llvm::Value* fill, DType dtype);
   Address address(llvm::Value* data, const Values& strides, const Coordinates& at, DType dtype);
+  llvm::Value* load_transposed(const Access& access, const Address& address);
   llvm::Value* load_lanes(const Address& address, DType dtype, llvm::Value* mask, llvm::Value* fallback);
   void store_lanes(const Address& address, DType dtype, llvm::Value* mask, llvm::Value* value);
 
@@ -259,6 +265,7 @@ class Lowering {
   std::map<std::vector<llvm::Value*>, llvm::Value*> known_addresses_;
   std::map<std::vector<llvm::Value*>, llvm::Value*> known_conditions_;
   std::map<std::vector<llvm::Value*>, llvm::Value*> known_loads_;  // of the Group being lowered
+  std::map<std::vector<llvm::Value*>, Values> known_blocks_;       // transposed, likewise
   llvm::DenseMap<llvm::Value*, Range> ranges_;
 
   llvm::Value* scratch_ = nullptr;

@@ -116,6 +116,7 @@ Lowering::Address Lowering::address(llvm::Value* data, const Values& strides, co
   std::vector<std::pair<int, llvm::Value*>> terms;
   llvm::Value* constant = code_.index(0);
   result.lane_stride = code_.index(0);
+  result.row_stride = code_.index(0);
   for (std::size_t axis = 0; axis < at.size(); ++axis) {
     const Coordinate& coordinate = at[axis];
     llvm::Value* stride = strides[axis];
@@ -138,6 +139,11 @@ Lowering::Address Lowering::address(llvm::Value* data, const Values& strides, co
       }
     };
     add_terms(coordinate.base);
+    if (coordinate.row_step == Coordinate::kIrregular || result.row_stride == nullptr) {
+      result.row_stride = nullptr;
+    } else if (coordinate.row_step != 0) {
+      result.row_stride = code_.add(result.row_stride, code_.mul(stride, code_.index(coordinate.row_step)));
+    }
     if (coordinate.step != 0) {
       result.lane_stride = code_.add(result.lane_stride, code_.mul(stride, code_.index(coordinate.step)));
     }
@@ -282,6 +288,49 @@ llvm::Value* Lowering::readable(llvm::Value* pointer, llvm::Value* live, llvm::V
   return builder().CreateSelect(live, pointer, otherwise);
 }
 
+// Row `strip_.row` of a square block whose rows are adjacent in memory but whose lanes are not: as many
+// vectors are loaded along the rows as there are lanes, and transposed in registers, once for all rows.
+llvm::Value* Lowering::load_transposed(const Access& access, const Address& at) {
+  Coordinates first = access.at;
+  for (Coordinate& coordinate : first) {
+    coordinate.base = code_.add(coordinate.base, code_.index(-coordinate.row_step * strip_.row));
+  }
+  llvm::Value* origin = address(access.memory.data, access.memory.strides, first, access.dtype).pointer;
+  Values& block =
+      known_blocks_[{origin, at.lane_stride, code_.index(static_cast<std::int64_t>(access.dtype))}];
+  const int lanes = strip_.lanes;
+  if (block.empty() || !code_.is_visible(block[0])) {
+    llvm::Type* element = memory_type(code_.context(), access.dtype);
+    Values rows;
+    for (int lane = 0; lane < lanes; ++lane) {
+      llvm::Value* pointer = advance(origin, element, code_.mul(at.lane_stride, code_.index(lane)));
+      const Code::Hoist hoist(code_, {pointer}, strip_.load_floor);
+      llvm::Value* raw =
+          builder().CreateAlignedLoad(with_lanes(element, lanes), pointer, element_align(access.dtype));
+      rows.push_back(from_memory(builder(), raw, access.dtype));
+    }
+    const Code::Hoist hoist(code_, rows, strip_.load_floor);
+    // Exchange the off-diagonal quarters of ever smaller blocks.
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      llvm::SmallVector<int, 16> low, high;
+      for (int lane = 0; lane < lanes; ++lane) {
+        low.push_back((lane & distance) == 0 ? lane : lanes + lane - distance);
+        high.push_back((lane & distance) == 0 ? lane + distance : lanes + lane);
+      }
+      for (int row = 0; row < lanes; ++row) {
+        if ((row & distance) != 0) continue;
+        llvm::Value*& a = rows[static_cast<std::size_t>(row)];
+        llvm::Value*& b = rows[static_cast<std::size_t>(row + distance)];
+        llvm::Value* upper = builder().CreateShuffleVector(a, b, low);
+        b = builder().CreateShuffleVector(a, b, high);
+        a = upper;
+      }
+    }
+    block = std::move(rows);
+  }
+  return block[static_cast<std::size_t>(strip_.row)];
+}
+
 llvm::Value* Lowering::load(const Access& access) {
   struct Test {
     llvm::Value* holds;
@@ -316,6 +365,11 @@ llvm::Value* Lowering::load(const Access& access) {
   } else if (mask == nullptr) {
     mask = uniform;
   }
+  const bool transposed = strip_.interior && strip_.rows == strip_.lanes && strip_.lanes > 1 &&
+                          tests.empty() && at.offsets == nullptr && at.row_stride != nullptr &&
+                          Code::is_constant(at.row_stride, 1) && !Code::is_constant(at.lane_stride, 0) &&
+                          !Code::is_constant(at.lane_stride, 1);
+  if (transposed) return load_transposed(access, at);
   std::vector<llvm::Value*> key{at.pointer, at.lane_stride, at.offsets, code_.index(strip_.lanes),
                                 code_.index(static_cast<std::int64_t>(access.dtype))};
   for (const Test& test : tests) key.insert(key.end(), {test.holds, test.fill});

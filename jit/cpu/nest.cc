@@ -39,6 +39,7 @@ class Nest {
     const Strip outer = l_.strip_;
     l_.strip_ = {};
     l_.known_loads_.clear();  // memory may have changed
+    l_.known_blocks_.clear();
     lanes_ = group_.lane_axis < 0 ? 1 : l_.lanes_for(group_);
     l_.strip_.lanes = lanes_;
     l_.strip_.load_floor = l_.strip_.value_floor = code_.level();
@@ -166,7 +167,13 @@ class Nest {
     for (const Root& root : group_.roots) {
       if (root.kind != Root::Kind::Store) return;
     }
-    int axis = -1;
+    int axis = plan_.crossing_axis(group_);
+    if (axis >= 0 && lanes_ > 1 && lanes_ <= 16 && group_.extents[static_cast<std::size_t>(axis)] >= lanes_) {
+      row_axis_ = axis;  // blocks of rows by lanes are transposed
+      rows_ = lanes_;
+      return;
+    }
+    axis = -1;
     for (int k = 0; k < static_cast<int>(at_.size()); ++k) {
       if (k != group_.lane_axis) axis = k;
     }
@@ -188,6 +195,8 @@ class Nest {
     llvm::Value* base = code_.add(row_span_.low, code_.index(row));
     l_.set_range(base, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
     at_[static_cast<std::size_t>(row_axis_)].base = base;
+    at_[static_cast<std::size_t>(row_axis_)].row_step = 1;
+    l_.strip_.row = row;
   }
   bool rows_are_whole() const {
     return group_.extents[static_cast<std::size_t>(row_axis_)] % rows_ == 0 &&
@@ -531,6 +540,7 @@ class Nest {
             l_.set_range(i, {0, size - step});
             const Strip saved = l_.strip_;
             l_.strip_.interior = true;
+            l_.strip_.rows = rows_;
             // Not out of the entry of this loop: only behind its guard is an access known to be in range.
             l_.strip_.load_floor =
                 static_inside ? saved.load_floor : std::max(code_.level() - 1, saved.load_floor);
@@ -555,6 +565,7 @@ class Nest {
         code_.loop(row_span_.low, row_span_.high, code_.index(1), [&](llvm::Value* row) {
           l_.set_range(row, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
           at_[static_cast<std::size_t>(row_axis_)].base = row;
+          at_[static_cast<std::size_t>(row_axis_)].row_step = 0;
           run_edges(span, inside, main_end, live_everywhere, open_ended, unroll, state);
         });
       }

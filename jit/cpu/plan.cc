@@ -240,7 +240,7 @@ void Plan::walk_sources(const Root& root, const Visit& visit) const {
   go(go, root.value, space_axes, true);
 }
 
-// The axis along which most accesses of the roots touch adjacent elements; stores count twice, since a
+// The axis along which most accesses of the roots touch adjacent elements; stores count more, since a
 // scattered store costs more than a gathered load. The last axis if nothing speaks against it.
 int Plan::lane_axis(const std::vector<Root>& roots) const {
   const std::vector<std::int64_t> extents = without_unit_axes(space(roots[0]));
@@ -264,7 +264,7 @@ int Plan::lane_axis(const std::vector<Root>& roots) const {
     }
     if (root.kind == Root::Kind::Materialize) votes.back() += 2;
     if (root.kind == Root::Kind::Store) {
-      vote_for_view(kernel_.op(root.op).operands[0], kernel_.type(root.value), axes, 2);
+      vote_for_view(kernel_.op(root.op).operands[0], kernel_.type(root.value), axes, 3);
     }
     walk_sources(root, [&](ValueId id, const std::vector<int>& along) {
       const OpId definer = definer_[id.index];
@@ -279,6 +279,25 @@ int Plan::lane_axis(const std::vector<Root>& roots) const {
   }
   const auto best = std::max_element(votes.rbegin(), votes.rend());  // the last of equals
   return static_cast<int>(votes.rend() - best) - 1;
+}
+
+int Plan::crossing_axis(const Group& group) const {
+  std::vector<int> votes(group.extents.size(), 0);
+  for (const Root& root : group.roots) {
+    walk_sources(root, [&](ValueId id, const std::vector<int>& along) {
+      const OpId definer = definer_[id.index];
+      if (!definer || kernel_.op(definer).code != Opcode::Load || (id != root.value && !is_inline(id)))
+        return;
+      const ValueId view = kernel_.op(definer).operands[0];
+      const int contiguous = contiguous_axis(kernel_, definer_, view);
+      const int axis = contiguous + kernel_.type(id).rank() - kernel_.type(view).rank();
+      if (contiguous < 0 || axis < 0) return;
+      const int direction = along[static_cast<std::size_t>(axis)];
+      if (direction >= 0 && direction != group.lane_axis) ++votes[static_cast<std::size_t>(direction)];
+    });
+  }
+  const auto best = std::max_element(votes.begin(), votes.end());
+  return best == votes.end() || *best == 0 ? -1 : static_cast<int>(best - votes.begin());
 }
 
 bool Plan::has_invariant_load(const Group& group, int axis) const {

@@ -48,6 +48,9 @@ class Plan {
   // Whether some operand of the Group is loaded from the same place for all positions along an axis of its
   // space, while others move.
   bool has_invariant_load(const Group& group, int axis) const;
+  // The axis of the Group's space, other than the vectors', along which most of its loads touch adjacent
+  // elements; -1 if there is none.
+  int crossing_axis(const Group& group) const;
   // A Group of one Root that is not an Op of its own: a carried or yielded tile put into a buffer.
   Group make_group(Root root) const;
   // `value` and everything that is computed in place for it, down to scalars, buffers and loads.

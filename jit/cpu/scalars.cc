@@ -20,6 +20,7 @@ void Lowering::lower_scalar(const Op& op) {
   const Strip outer = strip_;
   strip_ = {};
   known_loads_.clear();
+  known_blocks_.clear();
   strip_.load_floor = strip_.value_floor = code_.level();
   const auto axis = [&] { return static_cast<std::size_t>(op.attributes.axes[0]); };
   switch (op.code) {

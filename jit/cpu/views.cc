@@ -133,6 +133,8 @@ Coordinate Lowering::plus(Coordinate a, llvm::Value* b) {
 
 Coordinate Lowering::plus(Coordinate a, const Coordinate& b) {
   a.residual = a.residual || b.residual;
+  const bool irregular = a.row_step == Coordinate::kIrregular || b.row_step == Coordinate::kIrregular;
+  a.row_step = irregular ? Coordinate::kIrregular : a.row_step + b.row_step;
   if (a.lanes == nullptr && b.lanes == nullptr) {
     a.base = code_.add(a.base, b.base);
     a.step += b.step;
@@ -150,6 +152,9 @@ Coordinate Lowering::times(Coordinate a, llvm::Value* b) {
   if (a.lanes == nullptr && (a.step == 0 || constant != nullptr)) {
     a.base = code_.mul(a.base, b);
     if (a.step != 0) a.step *= constant->getSExtValue();
+    if (a.row_step != 0 && a.row_step != Coordinate::kIrregular) {
+      a.row_step = constant == nullptr ? Coordinate::kIrregular : a.row_step * constant->getSExtValue();
+    }
     return a;
   }
   return mapped(
