@@ -97,7 +97,7 @@ void SampleBuilder::output(ValueId id, Lie lie) {
   lay(id, lie);
 }
 
-Template::Sample SampleBuilder::finish(ValueId root, std::vector<std::vector<std::int64_t>> sizes) {
+Template::Sample SampleBuilder::finish(ValueId root, const std::vector<std::vector<std::int64_t>>& sizes) {
   const graph::Region region{.nodes = graph_.topological_order(),
                              .root = graph_.value(root).producer,
                              .inputs = inputs_,

@@ -55,7 +55,7 @@ class SampleBuilder {
   void output(graph::ValueId id, Lie lie = Lie::Dense);
 
   // `root` is the result of the root. Each of `sizes` binds the symbols in the order in which they were made.
-  Template::Sample finish(graph::ValueId root, std::vector<std::vector<std::int64_t>> sizes = {{}});
+  Template::Sample finish(graph::ValueId root, const std::vector<std::vector<std::int64_t>>& sizes = {{}});
 
  private:
   void lay(graph::ValueId id, Lie lie);
