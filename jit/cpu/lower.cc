@@ -1,18 +1,21 @@
 // The lowering's table of contents.
 //
-//   plan.cc         which tiles are inlined into loops, which are materialised, which roots share a loop nest
-//   entry.cc        the functions of the kernel ABI: arguments, grid loops
-//   code.cc         loops, branches, and where a computation belongs
-//   scalars.cc      scalars
-//   views.cc        chains of views -> coordinates in memory and conditions
-//   memory.cc       loads and stores of strips
-//   strips.cc       tiles, strip by strip, on demand
-//   elementwise.cc, casts.cc   primitives
-//   dot.cc          dots: dot_problem.cc, dot_site.cc, row_operand.cc, panel_operand.cc, memory_matrix.cc,
-//                   block_product.cc, micro_kernel.cc, transpose.cc, widen.cc
-//   widen.cc combine.cc      reductions nest.cc         loop nests with a mask-free interior control.cc for,
-//   contract, if, scan, concat buffers.cc      scratch and local memory ranges.cc       bounds that make
-//   conditions unnecessary status.cc       run-time errors
+// - plan.cc, planner.cc: which tiles are inlined into loops or materialised, which roots share a loop nest
+// - entry.cc: the functions of the kernel ABI: arguments, grid loops
+// - code.cc: loops, branches, and where a computation belongs
+// - scalars.cc: scalars
+// - views.cc: chains of views to coordinates in memory and conditions
+// - memory.cc: loads and stores of strips
+// - strips.cc: tiles, strip by strip, on demand
+// - elementwise.cc, casts.cc: primitives
+// - nest.cc, nest_bounds.cc: loop nests with a mask-free interior
+// - combine.cc, logsumexp.cc: reductions
+// - dot.cc: dots, with dot_problem.cc, dot_site.cc, row_operand.cc, panel_operand.cc, memory_matrix.cc,
+//   block_product.cc, micro_kernel.cc, transpose.cc, widen.cc
+// - control.cc: for, contract, if, scan, concat
+// - buffers.cc: scratch and local memory
+// - ranges.cc: bounds that make conditions unnecessary
+// - status.cc: run-time errors
 #include "jit/cpu/lower.h"
 
 #include "ir/base/errors.h"

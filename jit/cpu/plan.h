@@ -8,11 +8,15 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ir/tile/kernel.h"
 
 namespace kiln::jit::cpu {
+
+// A reduction across strips over so few elements is unrolled in place.
+constexpr std::int64_t kUnrolledReduce = 16;
 
 struct Root {
   enum class Kind : std::uint8_t { Store, AtomicAdd, Materialize, ReduceLanes };
@@ -81,6 +85,26 @@ class Plan {
   std::vector<Group> groups_;
   std::vector<int> group_at_;  // by op; -1: none
 };
+
+// Visits `value` and everything that is computed in place for it, down to scalars, buffers and loads.
+template <typename Visit>
+void Plan::walk(tile::ValueId value, const Visit& visit) const {
+  std::vector<char> seen(kernel_.values.size(), 0);
+  const auto go = [&](auto&& self, tile::ValueId id) -> void {
+    if (seen[id.index]) return;
+    seen[id.index] = 1;
+    visit(id);
+    if (id != value && !is_inline(id)) return;
+    const tile::OpId definer = definer_[id.index];
+    if (!definer) return;
+    const tile::Op& op = kernel_.op(definer);
+    if (!is_pure_tile_op(op) && op.code != tile::Opcode::Reduce) return;
+    for (const tile::ValueId operand : op.operands) {
+      if (!kernel_.type(operand).is_view()) self(self, operand);
+    }
+  };
+  go(go, value);
+}
 
 // Extents without those equal to 1.
 std::vector<std::int64_t> without_unit_axes(const std::vector<std::int64_t>& extents);

@@ -17,9 +17,6 @@ using tile::ValueId;
 
 namespace {
 
-// Longer reductions inside a strip are loops.
-constexpr std::int64_t kUnrolledReduce = 16;
-
 bool may_report(const Op& op, DType dtype) {
   const Function f = op.attributes.function;
   return is_integer(dtype) && (f == Function::Div || f == Function::Rem || f == Function::FloorMod);

@@ -116,6 +116,70 @@ TEST(Lower, Softmax) {
   }
 }
 
+// Long chains and nested reductions stay bounded in code and in the compiler's stack.
+TEST(Lower, DeepExpressions) {
+  KernelBuilder k("deep");
+  const View x = k.input("x", Type::view(DType::F32, {kDynamic}));
+  const View y = k.output("y", Type::view(DType::F32, {kDynamic}));
+  k.grid([&]() -> Indices { return {ceildiv(x.dim(0), 64)}; });
+  const Expr i = k.program_id(0) * 64;
+  Expr v = x.load({i}, {64});
+  for (int n = 0; n < 3000; ++n) v = v * 0.5 + 1.0;
+  y.store({i}, v);
+  expect_equal(k.finish(), {Matrix({70}).fill(1), Matrix({70})});
+}
+
+TEST(Lower, NestedReductions) {
+  KernelBuilder k("nested");
+  const View x = k.input("x", Type::view(DType::F32, {4, 5, 6, 7, 3, 16}));
+  const View y = k.output("y", Type::view(DType::F32, {16}));
+  k.grid([&]() -> Indices { return {1}; });
+  Expr v = x.load({0, 0, 0, 0, 0, 0}, {4, 5, 6, 7, 3, 16});
+  for (int n = 0; n < 5; ++n) v = k.reduce(Combiner::Max, v, 0);
+  y.store({0}, v);
+  expect_equal(k.finish(), {Matrix({4, 5, 6, 7, 3, 16}).fill(1), Matrix({16})});
+}
+
+// Beyond the end of x the sum's elements are not 0 but the row's own addend.
+TEST(Lower, DeadElementsAreElements) {
+  KernelBuilder k("dead");
+  const View x = k.input("x", matrix());
+  const View u = k.input("u", matrix());
+  const View y = k.output("y", Type::view(DType::F32, {kDynamic}));
+  k.grid([&]() -> Indices { return {ceildiv(x.dim(0), 4)}; });
+  const Expr i = k.program_id(0) * 4;
+  y.store({i}, k.reduce(Combiner::Sum, x.load({i, 0}, {4, 200}) + u.load({i, 0}, {4, 1}), 1));
+  const Kernel kernel = k.finish();
+  for (const std::int64_t n : {0, 3, 64, 199, 200}) {
+    expect_equal(kernel, {Matrix({6, n}).fill(1), Matrix({6, 1}).fill(2), Matrix({6})}, 1e-4);
+  }
+}
+
+// Weights that rows share, a window over the rows, and padding above, below and at both ends.
+TEST(Lower, DepthwiseConvolution) {
+  KernelBuilder k("depthwise");
+  const View x = k.input("x", Type::view(DType::F32, {kDynamic, kDynamic, 20}));
+  const View w = k.input("w", Type::view(DType::F32, {3, 3, 20}));
+  const View y = k.output("y", Type::view(DType::F32, {kDynamic, kDynamic, 20}));
+  k.grid([&]() -> Indices { return {y.dim(0), ceildiv(y.dim(1), 6)}; });
+  const View window =
+      x.window({.axes = {0, 1}, .kernel = {3, 3}, .low = {1, 1}, .high = {1, 1}, .value = 0.5});
+  const Expr h = k.program_id(0), v = k.program_id(1) * 6;
+  Expr sum = k.zeros(DType::F32, {1, 6, 20});
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      sum = fma(k.reshape(window.load({h, v, i, j, 0}, {1, 6, 1, 1, 20}), {1, 6, 20}),
+                w.load({i, j, 0}, {1, 1, 20}), sum);
+    }
+  }
+  y.store({h, v, 0}, sum);
+  const Kernel kernel = k.finish();
+  for (const std::int64_t width : {1, 5, 6, 7, 13, 18}) {
+    expect_equal(kernel,
+                 {Matrix({4, width, 20}).fill(1), Matrix({3, 3, 20}).fill(2), Matrix({4, width, 20})});
+  }
+}
+
 TEST(Lower, Transposes) {
   KernelBuilder k("transpose");
   const View x = k.input("x", matrix());
