@@ -8,6 +8,7 @@
 #include <kiln/kernel.h>
 
 #include "api/options.h"
+#include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
 #include "ir/tile/interpreter.h"
 #include "ir/tile/text.h"
@@ -44,12 +45,6 @@ const char* access_name(tile::Access access) {
       return "inout";
   }
   return "";
-}
-
-std::vector<std::int64_t> dense_strides(const Extents& extents) {
-  std::vector<std::int64_t> strides(extents.size(), 1);
-  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
-  return strides;
 }
 
 // Throws unless a dense tensor can be the memory view that a parameter wants.

@@ -23,16 +23,6 @@ void copy_as(const Call& call, const Nest<2>& nest, T* destination, const T* sou
 
 }  // namespace
 
-Extents dense_strides(const Extents& extents) {
-  Extents strides(extents.size());
-  std::int64_t stride = 1;
-  for (std::size_t axis = extents.size(); axis-- > 0;) {
-    strides[axis] = stride;
-    stride *= extents[axis];
-  }
-  return strides;
-}
-
 Extents broadcast_strides(const Extents& from, const Extents& to) {
   const Extents dense = dense_strides(from);
   Extents strides(to.size(), 0);

@@ -28,9 +28,6 @@ void for_range(const Call& call, std::int64_t count, std::int64_t cost, Body&& b
   }
 }
 
-// Row-major strides in elements.
-Extents dense_strides(const Extents& extents);
-
 // Strides by which a dense tensor of `from` is read under the broadcast shape `to`: 0 along repeated axes.
 // Throws Error (caller, shape_mismatch) if it cannot be.
 Extents broadcast_strides(const Extents& from, const Extents& to);

@@ -11,6 +11,7 @@
 #include "ir/base/errors.h"
 #include "kernels_ref/reference.h"
 #include "runtime/float_state.h"
+#include "runtime/operands.h"
 
 namespace kiln::runtime {
 namespace {
@@ -38,12 +39,6 @@ void copy_strided(const std::byte* from, std::span<const std::int64_t> from_stri
     copy_strided(from + i * from_strides[0] * bytes, from_strides.subspan(1), to + i * to_strides[0] * bytes,
                  to_strides.subspan(1), extents.subspan(1), bytes);
   }
-}
-
-std::vector<std::int64_t> row_major_strides(const Extents& extents) {
-  std::vector<std::int64_t> strides(extents.size(), 1);
-  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
-  return strides;
 }
 
 class Run {
@@ -151,7 +146,7 @@ class Run {
     if (ref.dense) return Tensor::view(ref.dtype, ref.extents, address(ref.buffer));
     Tensor tensor(ref.dtype, ref.extents);
     if (tensor.elements() == 0) return tensor;
-    copy_strided(address(ref.buffer), ref.strides, tensor.mutable_data(), row_major_strides(ref.extents),
+    copy_strided(address(ref.buffer), ref.strides, tensor.mutable_data(), dense_strides(ref.extents),
                  ref.extents, bits(ref.dtype) / 8);
     return tensor;
   }
@@ -174,7 +169,7 @@ class Run {
                    graph_.value(id).name, to_string(tensor.extents()), to_string(ref->extents));
     }
     if (tensor.elements() == 0) return;
-    copy_strided(tensor.data(), row_major_strides(ref->extents), memory, ref->strides, ref->extents,
+    copy_strided(tensor.data(), dense_strides(ref->extents), memory, ref->strides, ref->extents,
                  bits(ref->dtype) / 8);
   }
 
@@ -195,14 +190,9 @@ class Run {
   void allocate_outputs() {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const graph::Value& value = graph_.value(graph_.outputs[i]);
-      if (outputs_[i].data() != nullptr || !value.shape || value.dtype == DType::String) continue;
-      Extents extents;
-      for (const graph::Dim& dim : *value.shape) {
-        const auto extent = dim.try_evaluate(bindings_);
-        if (!extent) break;
-        extents.push_back(*extent);
-      }
-      if (extents.size() == value.shape->size()) outputs_[i] = Tensor(value.dtype, std::move(extents));
+      if (outputs_[i].data() != nullptr || value.dtype == DType::String) continue;
+      if (auto extents = try_extents(value, bindings_))
+        outputs_[i] = Tensor(value.dtype, std::move(*extents));
     }
   }
 

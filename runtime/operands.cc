@@ -46,27 +46,19 @@ Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> 
   return tensor;
 }
 
-std::optional<std::vector<graph::Dim>> known_elements(const graph::Graph& graph, const graph::Node& node,
-                                                      std::size_t input) {
-  if (input >= node.inputs.size() || !node.inputs[input]) return std::nullopt;
-  const graph::Value& value = graph.value(node.inputs[input]);
-  if (value.constant && (is_integer(value.constant->dtype()) || value.constant->dtype() == DType::I1)) {
-    const auto integers = value.constant->to_integers();
-    return std::vector<graph::Dim>(integers.begin(), integers.end());
+std::optional<Extents> try_extents(const graph::Value& value, std::span<const std::int64_t> bindings) {
+  if (!value.shape) return std::nullopt;
+  Extents extents;
+  for (const graph::Dim& dim : *value.shape) {
+    const auto extent = dim.try_evaluate(bindings);
+    if (!extent) return std::nullopt;
+    if (*extent < 0) {
+      throw_caller(ErrorCode::ShapeMismatch, "value {} would have extent {} for these input sizes",
+                   value.name, *extent);
+    }
+    extents.push_back(*extent);
   }
-  return value.elements;
-}
-
-std::optional<std::vector<std::int64_t>> constant_elements(const graph::Graph& graph, const graph::Node& node,
-                                                           std::size_t input) {
-  const auto dims = known_elements(graph, node, input);
-  if (!dims) return std::nullopt;
-  std::vector<std::int64_t> integers;
-  for (const graph::Dim& dim : *dims) {
-    if (!dim.is_constant()) return std::nullopt;
-    integers.push_back(dim.constant());
-  }
-  return integers;
+  return extents;
 }
 
 }  // namespace kiln::runtime

@@ -17,13 +17,8 @@ inline bool is_known(const graph::Value& value) {
 // The content of a known integer Value for these Symbols.
 Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings);
 
-// The elements of an operand that says *where* (a shape, axes, starts ...), if they are known; nothing
-// otherwise.
-std::optional<std::vector<graph::Dim>> known_elements(const graph::Graph& graph, const graph::Node& node,
-                                                      std::size_t input);
-
-// The constant elements of such an operand, if all are.
-std::optional<std::vector<std::int64_t>> constant_elements(const graph::Graph& graph, const graph::Node& node,
-                                                           std::size_t input);
+// The extents of a Value for these Symbols; nothing if its rank is unknown or a Symbol unbound. Throws
+// Error (caller, shape_mismatch) for a negative one.
+std::optional<Extents> try_extents(const graph::Value& value, std::span<const std::int64_t> bindings);
 
 }  // namespace kiln::runtime

@@ -20,21 +20,6 @@ using graph::NodeId;
 using graph::ValueId;
 using templates::ProgramValue;
 
-std::optional<Extents> try_extents(const graph::Value& value, std::span<const std::int64_t> bindings) {
-  if (!value.shape) return std::nullopt;
-  Extents extents;
-  for (const graph::Dim& dim : *value.shape) {
-    const auto extent = dim.try_evaluate(bindings);
-    if (!extent) return std::nullopt;
-    if (*extent < 0) {
-      throw_caller(ErrorCode::ShapeMismatch, "value {} would have extent {} for these input sizes",
-                   value.name, *extent);
-    }
-    extents.push_back(*extent);
-  }
-  return extents;
-}
-
 // Plans one Segment. Values get memory when the first Step that writes them is planned, by lifetime.
 class SegmentPlanner {
  public:

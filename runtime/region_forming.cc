@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ir/graph/contract.h"
+#include "ir/graph/operands.h"
 #include "runtime/operands.h"
 #include "runtime/view_layout.h"
 
@@ -61,41 +62,6 @@ Shape reduced(const Shape& space, const std::vector<std::int64_t>& rows, bool ke
     }
   }
   return shape;
-}
-
-// The axes a Rows operator reduces over, ascending and non-negative; nothing if they are not constant.
-std::optional<std::vector<std::int64_t>> reduced_axes(const Graph& graph, const Node& node) {
-  const auto& shape = graph.value(node.inputs[0]).shape;
-  if (!shape) return std::nullopt;
-  const auto rank = static_cast<std::int64_t>(shape->size());
-  std::vector<std::int64_t> axes;
-  if (has(node, "keepdims")) {
-    if (node.op == OpKind::ArgMax || node.op == OpKind::ArgMin) {
-      axes = {integer(node, "axis")};
-    } else if (node.inputs.size() > 1 && node.inputs[1]) {
-      const auto given = constant_elements(graph, node, 1);
-      if (!given) return std::nullopt;
-      axes = *given;
-    }
-    const bool noop =
-        axes.empty() && has(node, "noop_with_empty_axes") && integer(node, "noop_with_empty_axes") != 0;
-    if (axes.empty() && !noop) {
-      for (std::int64_t i = 0; i < rank; ++i) axes.push_back(i);
-    }
-  } else if (node.op == OpKind::LayerNormalization || node.op == OpKind::RMSNormalization) {
-    std::int64_t axis = integer(node, "axis");
-    for (axis = axis < 0 ? axis + rank : axis; axis < rank; ++axis) axes.push_back(axis);
-  } else if (node.op == OpKind::InstanceNormalization) {
-    for (std::int64_t i = 2; i < rank; ++i) axes.push_back(i);
-  } else if (has(node, "axis")) {
-    axes = {integer(node, "axis")};
-  } else {
-    return std::nullopt;
-  }
-  for (std::int64_t& axis : axes) axis = axis < 0 ? axis + rank : axis;
-  std::sort(axes.begin(), axes.end());
-  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
-  return axes;
 }
 
 // True for an operand that says where or how many (axes, a shape, pads ...) rather than being read.
@@ -271,7 +237,7 @@ class RegionForming {
 
   std::string why_not_rows(const Node& node, const Unit& unit) const {
     const graph::Value& input = graph_.value(node.inputs[0]);
-    const auto axes = reduced_axes(graph_, node);
+    const auto axes = row_axes(graph_, node);
     if (!axes || !input.shape) return "its axes or shape are not known";
     if (unit.kind != FusionClass::Elementwise && unit.kind != FusionClass::Rows) {
       return "the region's operator takes no reduction";
@@ -329,7 +295,7 @@ class RegionForming {
     if (contract(node.op).fusion == FusionClass::Rows && unit.kind == FusionClass::Elementwise) {
       unit.kind = FusionClass::Rows;
       unit.root = id;
-      unit.rows = *reduced_axes(graph_, node);
+      unit.rows = *row_axes(graph_, node);
     }
     unit.nodes.push_back(id);
     unit.last = std::max(unit.last, position_[id.index]);
@@ -346,7 +312,7 @@ class RegionForming {
     const ValueId shaped = unit.kind == FusionClass::Rows ? node.inputs[0] : node.outputs[0];
     if (shaped && graph_.value(shaped).shape) unit.space = *graph_.value(shaped).shape;
     if (unit.kind == FusionClass::Rows) {
-      const auto axes = reduced_axes(graph_, node);
+      const auto axes = row_axes(graph_, node);
       if (axes) {
         unit.rows = *axes;
       } else {

@@ -56,7 +56,7 @@ void SessionCore::check_inputs(std::span<const Tensor> inputs) const {
 graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<const Tensor> inputs) const {
   const Graph& graph = model_.graph();
   graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
-  std::vector<std::string> bound_by(graph.symbols.size());
+  std::vector<std::size_t> bound_by(graph.symbols.size());  // the input, for messages
   for (std::size_t i = 0; i < extents.size(); ++i) {
     const graph::Value& value = graph.value(graph.inputs[i]);
     if (!value.shape) continue;
@@ -78,10 +78,11 @@ graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<co
       std::int64_t& bound = bindings[symbol->index];
       if (bound != graph::kUnbound && bound != extent) {
         throw_caller(ErrorCode::ShapeMismatch, "dimension {} is {} by input {} and {} by input {}",
-                     graph.symbol_name(*symbol), bound, bound_by[symbol->index], extent, value.name);
+                     graph.symbol_name(*symbol), bound,
+                     graph.value(graph.inputs[bound_by[symbol->index]]).name, extent, value.name);
       }
       bound = extent;
-      bound_by[symbol->index] = value.name;
+      bound_by[symbol->index] = i;
     }
   }
   for (std::size_t s = 0; s < graph.symbols.size(); ++s) {
@@ -115,19 +116,7 @@ std::vector<std::optional<Extents>> SessionCore::output_extents(std::span<const 
   const graph::Bindings bindings = bind(inputs, {});
   std::vector<std::optional<Extents>> result;
   for (const graph::ValueId id : model_.graph().outputs) {
-    std::optional<Extents> extents;
-    if (const auto& shape = model_.graph().value(id).shape) {
-      extents.emplace();
-      for (const graph::Dim& dim : *shape) {
-        const auto extent = dim.try_evaluate(bindings);
-        if (!extent) {
-          extents.reset();
-          break;
-        }
-        extents->push_back(*extent);
-      }
-    }
-    result.push_back(std::move(extents));
+    result.push_back(try_extents(model_.graph().value(id), bindings));
   }
   return result;
 }
@@ -154,14 +143,8 @@ std::vector<Tensor> SessionCore::run(std::span<const Tensor> inputs) {
     Tensor tensor;
     if (is_known(value)) {
       tensor = elements_tensor(value, bindings);
-    } else if (value.shape && value.dtype != DType::String) {
-      Extents sizes;
-      for (const graph::Dim& dim : *value.shape) {
-        const auto extent = dim.try_evaluate(bindings);
-        if (!extent) break;
-        sizes.push_back(*extent);
-      }
-      if (sizes.size() == value.shape->size()) tensor = Tensor(value.dtype, std::move(sizes));
+    } else if (value.dtype != DType::String) {
+      if (auto sizes = try_extents(value, bindings)) tensor = Tensor(value.dtype, std::move(*sizes));
     }
     outputs.push_back(std::move(tensor));
   }

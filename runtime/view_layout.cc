@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/operands.h"
+#include "ir/graph/operands.h"
 
 namespace kiln::runtime {
 namespace {

@@ -20,4 +20,10 @@ std::int64_t element_count(std::span<const std::int64_t> extents) {
   return empty ? 0 : product;
 }
 
+std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> extents) {
+  std::vector<std::int64_t> strides(extents.size(), 1);
+  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
+  return strides;
+}
+
 }  // namespace kiln

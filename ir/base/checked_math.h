@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace kiln {
 
@@ -22,6 +23,9 @@ inline std::optional<std::int64_t> checked_multiply(std::int64_t a, std::int64_t
 // Product of non-negative extents (1 for none); throws Error (caller, limit_exceeded) on overflow or a
 // negative extent.
 std::int64_t element_count(std::span<const std::int64_t> extents);
+
+// Row-major strides of a dense tensor, in elements.
+std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> extents);
 
 // Floor division and the matching remainder (sign of the divisor). Undefined for b = 0.
 constexpr std::int64_t floor_divide(std::int64_t a, std::int64_t b) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/templates/convolution_operands.h"
 #include "ir/templates/dot_tiling.h"
 #include "ir/templates/epilogue.h"
 #include "ir/templates/samples.h"
@@ -18,7 +19,6 @@ namespace {
 using graph::Dim;
 using graph::Graph;
 using graph::Node;
-using graph::OpKind;
 using graph::Problem;
 using graph::Shape;
 using graph::ValueId;
@@ -30,23 +30,15 @@ constexpr std::int64_t kChannelBlock = 64;
 
 struct Convolution {
   WindowGeometry window;
-  std::size_t x = 0, w = 0;
-  std::optional<std::size_t> bias;
+  ConvolutionOperands operands;
   std::int64_t groups = 1, group_inputs = 0, group_outputs = 0;
 };
-
-bool has_bias(const Node& node) { return node.inputs.size() > 2 && node.inputs[2]; }
 
 std::optional<std::string> refuses(const Problem& problem, const Target&) {
   const Graph& graph = problem.graph;
   const Node& node = graph.node(problem.root);
-  if (node.op != OpKind::Conv) return "its root is no convolution";
+  if (auto reason = why_no_convolution(problem)) return reason;
   const graph::Value& x = graph.value(node.inputs[0]);
-  if (!x.shape || x.shape->size() < 3 || x.shape->size() > 5) return "1 to 3 spatial axes are supported";
-  const auto w = input_number(problem, node.inputs[1]);
-  if (!input_number(problem, node.inputs[0]) || !w || !problem.input_is_constant[*w])
-    return "its weights are not constant";
-  if (has_bias(node) && !input_number(problem, node.inputs[2])) return "its bias is a literal";
   if (!accumulator_dtype(x.dtype)) return fmt::format("no dot on {}", name(x.dtype));
   if (element_count(*graph.value(node.inputs[1]).shape) == Dim(0)) return "its weights are empty";
   return why_no_epilogue(problem);
@@ -55,15 +47,11 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
 Convolution convolution_of(const Problem& problem) {
   const Graph& graph = problem.graph;
   const Node& node = graph.node(problem.root);
-  Convolution c{.window = window_geometry(graph, node),
-                .x = *input_number(problem, node.inputs[0]),
-                .w = *input_number(problem, node.inputs[1]),
-                .bias = std::nullopt};
+  Convolution c{.window = window_geometry(graph, node), .operands = convolution_operands(problem)};
   const Shape& weights = *graph.value(node.inputs[1]).shape;
   c.groups = integer(node, "group");
   c.group_inputs = weights[1].constant();
   c.group_outputs = weights[0].constant() / c.groups;
-  if (has_bias(node)) c.bias = input_number(problem, node.inputs[2]);
   return c;
 }
 
@@ -89,9 +77,9 @@ IterationSpace output_space(const Problem& problem, const Convolution& c) {
   space.extents = {shape[0], c.groups};
   space.extents.insert(space.extents.end(), shape.begin() + 2, shape.end());
   space.extents.emplace_back(c.group_outputs);
-  if (c.bias) {
+  if (c.operands.bias) {
     std::vector<Dim> strides(shape.size(), Dim(0));
-    strides[1] = graph.value(graph.inputs[*c.bias]).layout->strides[0];
+    strides[1] = graph.value(graph.inputs[*c.operands.bias]).layout->strides[0];
     space.strides.push_back(grouped(strides, c.group_outputs));
   }
   for (const std::size_t i : epilogue_inputs(problem)) {
@@ -107,8 +95,8 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
   const Graph& graph = problem.graph;
   const Convolution c = convolution_of(problem);
   const std::size_t spatial = c.window.rank();
-  const graph::Value& x = graph.value(graph.inputs[c.x]);
-  const graph::Value& w = graph.value(graph.inputs[c.w]);
+  const graph::Value& x = graph.value(graph.inputs[c.operands.x]);
+  const graph::Value& w = graph.value(graph.inputs[c.operands.w]);
   const DType accumulator = *accumulator_dtype(x.dtype);
   const DotTiling tiling = dot_tiling(c.group_outputs, accumulator, target);
   const bool channels_innermost = x.layout->strides[1] == Dim(1) && c.group_inputs > 1;
@@ -116,7 +104,7 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
   // Weights [M, C/group, window...] as [group, depth..., output channel], the depth axes in contraction
   // order.
   ProgramBuilder program(problem);
-  PackedSource source{.value = program.input(c.w),
+  PackedSource source{.value = program.input(c.operands.w),
                       .extents = {c.groups},
                       .strides = {w.layout->strides[0] * Dim(c.group_outputs)}};
   const auto add_depth = [&](std::size_t axis) {
@@ -138,7 +126,7 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
   x_extents.insert(x_extents.end(), x.shape->begin() + 2, x.shape->end());
   x_extents.emplace_back(c.group_inputs);
   const tile::View input =
-      launch.input("x", program.input(c.x), x_extents, grouped(x.layout->strides, c.group_inputs));
+      launch.input("x", program.input(c.operands.x), x_extents, grouped(x.layout->strides, c.group_inputs));
   const Shape packed = packed_extents(source, tiling);
   const tile::View weights = launch.input("w", packed_value, packed, graph::dense_strides(packed));
   tile::View patches = window_view(launch, input, 2, c.window, 0.0);
@@ -153,25 +141,14 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
   }
   const IterationSpace space = output_space(problem, c);
   tile::View bias;
-  if (c.bias) bias = launch.input("bias", program.input(*c.bias), space.extents, space.strides[0]);
-  Epilogue epilogue(program, launch, problem, space, c.bias ? 1 : 0);
+  if (c.operands.bias)
+    bias = launch.input("bias", program.input(*c.operands.bias), space.extents, space.strides[0]);
+  Epilogue epilogue(program, launch, problem, space, c.operands.bias ? 1 : 0);
 
   std::vector<std::int64_t> box{1, 1};
   for (std::size_t i = 0; i < spatial; ++i) box.push_back(parameters.at(fmt::format("pixels{}", i)));
   box.push_back(tiling.panel);
-  k.grid([&] {
-    Indices grid;
-    for (std::size_t axis = 0; axis < box.size(); ++axis) {
-      const Expr extent = epilogue.output().dim(static_cast<int>(axis));
-      grid.emplace_back(box[axis] == 1 ? extent : ceildiv(extent, box[axis]));
-    }
-    return grid;
-  });
-  Indices at;
-  for (std::size_t axis = 0; axis < box.size(); ++axis) {
-    const Expr id = k.program_id(static_cast<int>(axis));
-    at.emplace_back(box[axis] == 1 ? id : id * box[axis]);
-  }
+  const Indices at = blocked_grid(k, epilogue.output(), box);
   const Expr group = k.program_id(1), panel = k.program_id(static_cast<int>(box.size()) - 1);
 
   // One run of the innermost depth axis at a time; the axes outside it advance one by one.

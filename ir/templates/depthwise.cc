@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/templates/convolution_operands.h"
 #include "ir/templates/epilogue.h"
 #include "ir/templates/samples.h"
 #include "ir/templates/template.h"
@@ -16,7 +17,6 @@ namespace {
 using graph::Dim;
 using graph::Graph;
 using graph::Node;
-using graph::OpKind;
 using graph::Problem;
 using graph::Shape;
 using graph::ValueId;
@@ -34,18 +34,11 @@ std::vector<Dim> channels_last(const std::vector<Dim>& strides) {
   return result;
 }
 
-bool has_bias(const Node& node) { return node.inputs.size() > 2 && node.inputs[2]; }
-
 std::optional<std::string> refuses(const Problem& problem, const Target&) {
   const Graph& graph = problem.graph;
   const Node& node = graph.node(problem.root);
-  if (node.op != OpKind::Conv) return "its root is no convolution";
+  if (auto reason = why_no_convolution(problem)) return reason;
   const graph::Value& x = graph.value(node.inputs[0]);
-  const auto w = input_number(problem, node.inputs[1]);
-  if (!x.shape || x.shape->size() < 3 || x.shape->size() > 5) return "1 to 3 spatial axes are supported";
-  if (!input_number(problem, node.inputs[0]) || !w || !problem.input_is_constant[*w])
-    return "its weights are not constant";
-  if (has_bias(node) && !input_number(problem, node.inputs[2])) return "its bias is a literal";
   const Shape& weights = *graph.value(node.inputs[1]).shape;
   if (weights[1] != Dim(1) || weights[0] != Dim(integer(node, "group")))
     return "its channels are not separate";
@@ -93,24 +86,23 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
   const Node& node = graph.node(problem.root);
   const WindowGeometry window = window_geometry(graph, node);
   const std::size_t spatial = window.rank();
-  const std::size_t x_input = *input_number(problem, node.inputs[0]),
-                    w_input = *input_number(problem, node.inputs[1]);
+  const ConvolutionOperands operands = convolution_operands(problem);
   const graph::Value& x = graph.value(node.inputs[0]);
   const graph::Value& w = graph.value(node.inputs[1]);
   const Shape& shape = *graph.value(node.outputs[0]).shape;
 
   ProgramBuilder program(problem);
-  const int taps_value = add_tap_major_weights(program, w_input, w, window.taps());
+  const int taps_value = add_tap_major_weights(program, operands.w, w, window.taps());
   ProgramBuilder::Launch launch(program, "depthwise");
   tile::KernelBuilder& k = launch.builder();
   const tile::View input =
-      launch.input("x", program.input(x_input), channels_last(*x.shape), channels_last(x.layout->strides));
+      launch.input("x", program.input(operands.x), channels_last(*x.shape), channels_last(x.layout->strides));
   const Shape taps_extents{window.taps(), (*w.shape)[0]};
   const tile::View weights = launch.input("w", taps_value, taps_extents, graph::dense_strides(taps_extents));
   const tile::View patches = window_view(launch, input, 1, window, 0.0);
 
   IterationSpace space{.extents = channels_last(shape), .strides = {}, .axes = {}};
-  if (has_bias(node)) {
+  if (operands.bias) {
     std::vector<Dim> strides(space.extents.size(), Dim(0));
     strides.back() = graph.value(node.inputs[2]).layout->strides[0];
     space.strides.push_back(std::move(strides));
@@ -122,28 +114,15 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
     space.strides.push_back(channels_last(broadcast_strides(graph.value(id), shape)));
   }
   tile::View bias;
-  if (has_bias(node)) {
-    bias = launch.input("bias", program.input(*input_number(problem, node.inputs[2])), space.extents,
-                        space.strides[0]);
+  if (operands.bias) {
+    bias = launch.input("bias", program.input(*operands.bias), space.extents, space.strides[0]);
   }
   Epilogue epilogue(program, launch, problem, space, bias ? 1 : 0);
 
   std::vector<std::int64_t> box(space.extents.size(), 1);
   box[spatial] = parameters.at("pixels");
   box.back() = parameters.at("channels");
-  k.grid([&] {
-    Indices grid;
-    for (std::size_t axis = 0; axis < box.size(); ++axis) {
-      const Expr extent = epilogue.output().dim(static_cast<int>(axis));
-      grid.emplace_back(box[axis] == 1 ? extent : ceildiv(extent, box[axis]));
-    }
-    return grid;
-  });
-  Indices at;
-  for (std::size_t axis = 0; axis < box.size(); ++axis) {
-    const Expr id = k.program_id(static_cast<int>(axis));
-    at.emplace_back(box[axis] == 1 ? id : id * box[axis]);
-  }
+  const Indices at = blocked_grid(k, epilogue.output(), box);
   Expr sum = bias ? bias.load(at, box) : k.zeros(x.dtype, box);
   for (std::int64_t tap = 0; tap < window.taps(); ++tap) {
     // Patches are [n, outputs..., window..., c].

@@ -24,7 +24,6 @@ using tile::Indices;
 
 constexpr std::int64_t kManyRows = 96, kFewRows = 16;
 constexpr std::int64_t kDepthBlock = 64;
-constexpr std::size_t kMaxGridAxes = 6;
 
 // The root as out[space] = sum over k of a[...] * b[...]: for each axis of the space (the result's axes, in
 // the result's order) a stride of A and of B, 0 where the operand does not have the axis.
@@ -200,7 +199,8 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   if (!accumulator_dtype(problem.graph.value(node.inputs[0]).dtype)) {
     return fmt::format("no dot on {}", name(problem.graph.value(node.inputs[0]).dtype));
   }
-  if (nest_of(problem, *product).space.rank() > kMaxGridAxes) return "more axes than a grid has";
+  if (nest_of(problem, *product).space.rank() > std::size_t{tile::kMaxGridRank})
+    return "more axes than a grid has";
   return std::nullopt;
 }
 

@@ -21,9 +21,6 @@ using graph::Shape;
 using graph::ValueId;
 using tile::Indices;
 
-constexpr std::int64_t kElementsPerProgram = 4096;
-constexpr std::size_t kMaxAxes = 6;  // grid dimensions of the kernel ABI
-
 // The result's axes in three groups: those of the data before the gathered axis, those of the indices, and
 // those of the data behind it.
 struct Nest {
@@ -74,7 +71,7 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   const DType dtype = graph.value(node.inputs[0]).dtype;
   if (!is_computable(dtype)) return fmt::format("elements of {}", name(dtype));
   if (auto reason = why_no_epilogue(problem)) return reason;
-  if (nest_of(problem).space.rank() > kMaxAxes) return "more axes than a grid has";
+  if (nest_of(problem).space.rank() > std::size_t{tile::kMaxGridRank}) return "more axes than a grid has";
   return std::nullopt;
 }
 
@@ -83,8 +80,8 @@ std::vector<VariantChoice> variants(const Problem& problem, const Target&) {
   const auto block = [](const Dim& extent, std::int64_t unknown, std::int64_t limit) {
     return extent.is_constant() ? std::clamp<std::int64_t>(extent.constant(), 1, limit) : unknown;
   };
-  const std::int64_t slice = block(nest.space.extents.back(), kElementsPerProgram / 4, kElementsPerProgram);
-  const std::int64_t rows = std::max<std::int64_t>(1, kElementsPerProgram / slice);
+  const std::int64_t slice = block(nest.space.extents.back(), kCopiedElements / 4, kCopiedElements);
+  const std::int64_t rows = std::max<std::int64_t>(1, kCopiedElements / slice);
   return {{.name = "default",
            .guard = std::nullopt,
            .parameters = {{"slice", slice},

@@ -140,14 +140,15 @@ IterationSpace collapse_around(const Shape& space, std::span<const std::vector<D
   return result;
 }
 
-CopyBlock copy_block(const IterationSpace& space, std::int64_t elements) {
+CopyBlock copy_block(const IterationSpace& space) {
   const auto limited = [](const Dim& extent, std::int64_t unknown, std::int64_t limit) {
     return extent.is_constant() ? std::clamp<std::int64_t>(extent.constant(), 1, limit) : unknown;
   };
   const std::size_t rank = space.rank();
   CopyBlock block;
-  block.inner = limited(space.extents[rank - 1], rank == 1 ? elements : elements / 4, elements);
-  const std::int64_t rows = std::max<std::int64_t>(1, elements / block.inner);
+  block.inner =
+      limited(space.extents[rank - 1], rank == 1 ? kCopiedElements : kCopiedElements / 4, kCopiedElements);
+  const std::int64_t rows = std::max<std::int64_t>(1, kCopiedElements / block.inner);
   if (rank > 1) block.rows = limited(space.extents[rank - 2], rows, rows);
   return block;
 }

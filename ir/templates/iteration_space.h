@@ -40,12 +40,15 @@ IterationSpace collapse_around(const graph::Shape& space, std::span<const std::v
                                std::size_t order_by, const std::vector<bool>& apart,
                                std::vector<int>& apart_axis);
 
-// A tile of about `elements` elements that copies well: the innermost axis as far as it goes, then rows of
-// the next.
+// Elements of a program that does little more than to move them.
+constexpr std::int64_t kCopiedElements = 4096;
+
+// A tile of about kCopiedElements that copies well: the innermost axis as far as it goes, then rows of the
+// next.
 struct CopyBlock {
   std::int64_t inner = 1, rows = 1;
 };
-CopyBlock copy_block(const IterationSpace& space, std::int64_t elements);
+CopyBlock copy_block(const IterationSpace& space);
 
 // The memory-view type that sees these extents and strides: what is constant becomes static.
 tile::Type view_type(DType dtype, std::span<const graph::Dim> extents, std::span<const graph::Dim> strides);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ir/base/errors.h"
+#include "ir/templates/axiswise_copy.h"
 #include "ir/templates/epilogue.h"
 #include "ir/templates/samples.h"
 #include "ir/templates/template.h"
@@ -22,9 +23,6 @@ using graph::Shape;
 using graph::ValueId;
 using tile::Indices;
 using tile::PadMode;
-
-constexpr std::int64_t kElementsPerProgram = 4096;
-constexpr std::size_t kMaxAxes = 6;  // grid dimensions of the kernel ABI
 
 PadMode mode_of(const Node& node) {
   const std::string& mode = text(node, "mode");
@@ -70,32 +68,17 @@ std::optional<double> fill_of(const Graph& graph, const Node& node) {
 }
 
 struct Nest {
-  IterationSpace space;         // operands: data, epilogue, outputs
-  std::vector<Dim> extents;     // of the data, per axis of the space
-  std::vector<Dim> strides;     // of the data
+  AxiswiseNest copy;
   std::vector<Border> borders;  // per axis of the space
 };
 
 Nest nest_of(const Problem& problem) {
-  const Graph& graph = problem.graph;
-  const Node& node = graph.node(problem.root);
-  const graph::Value& data = graph.value(node.inputs[0]);
-  const Shape& shape = *graph.value(node.outputs[0]).shape;
-  const std::vector<Border> border = *borders(graph, node);
+  const std::vector<Border> border = *borders(problem.graph, problem.graph.node(problem.root));
   std::vector<bool> bordered;
   for (const Border& b : border) bordered.push_back(!b.is_none());
-
-  std::vector<std::vector<Dim>> strides{data.layout->strides};
-  append_epilogue_strides(problem, strides);
-  std::vector<int> bordered_axis;
-  Nest nest;
-  nest.space = collapse_around(shape, strides, strides.size() - 1, bordered, bordered_axis);
-  for (std::size_t at = 0; at < nest.space.rank(); ++at) {
-    const bool is_bordered = bordered_axis[at] >= 0;
-    const auto axis = static_cast<std::size_t>(std::max(bordered_axis[at], 0));
-    nest.extents.push_back(is_bordered ? (*data.shape)[axis] : nest.space.extents[at]);
-    nest.strides.push_back(is_bordered ? data.layout->strides[axis] : nest.space.strides[0][at]);
-    nest.borders.push_back(is_bordered ? border[axis] : Border{});
+  Nest nest{.copy = axiswise_nest(problem, bordered), .borders = {}};
+  for (const int axis : nest.copy.changed_axis) {
+    nest.borders.push_back(axis >= 0 ? border[static_cast<std::size_t>(axis)] : Border{});
   }
   return nest;
 }
@@ -111,28 +94,26 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   if (!borders(graph, node)) return "its pads are known only while running";
   if (mode_of(node) == PadMode::Constant && !fill_of(graph, node)) return "its value is no literal";
   if (auto reason = why_no_epilogue(problem)) return reason;
-  if (nest_of(problem).space.rank() > kMaxAxes) return "more axes than a grid has";
+  if (nest_of(problem).copy.space.rank() > std::size_t{tile::kMaxGridRank})
+    return "more axes than a grid has";
   return std::nullopt;
 }
 
 std::vector<VariantChoice> variants(const Problem& problem, const Target&) {
-  const CopyBlock block = copy_block(nest_of(problem).space, kElementsPerProgram);
-  return {{.name = "default",
-           .guard = std::nullopt,
-           .parameters = {{"inner", block.inner}, {"rows", block.rows}}}};
+  return copy_variants(nest_of(problem).copy.space);
 }
 
 Program build(const Problem& problem, const Parameters& parameters, const Target&) {
   const Graph& graph = problem.graph;
   const Node& node = graph.node(problem.root);
   const Nest nest = nest_of(problem);
-  const std::size_t rank = nest.space.rank();
+  const std::size_t rank = nest.copy.space.rank();
 
   ProgramBuilder program(problem);
   ProgramBuilder::Launch launch(program, "pad");
   tile::KernelBuilder& k = launch.builder();
-  const tile::View data =
-      launch.input("x", program.input(*input_number(problem, node.inputs[0])), nest.extents, nest.strides);
+  const tile::View data = launch.input("x", program.input(*input_number(problem, node.inputs[0])),
+                                       nest.copy.extents, nest.copy.strides);
   Indices low, high;
   const auto index = [&](const char* what, std::size_t axis, const Dim& dim) -> tile::Index {
     if (dim.is_constant()) return dim.constant();
@@ -142,10 +123,8 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
     low.push_back(index("low", axis, nest.borders[axis].low));
     high.push_back(index("high", axis, nest.borders[axis].high));
   }
-  Epilogue epilogue(program, launch, problem, nest.space, 1);
-  std::vector<std::int64_t> box(rank, 1);
-  box[rank - 1] = parameters.at("inner");
-  if (rank > 1) box[rank - 2] = parameters.at("rows");
+  Epilogue epilogue(program, launch, problem, nest.copy.space, 1);
+  const std::vector<std::int64_t> box = copy_box(rank, parameters);
   const Indices at = blocked_grid(k, epilogue.output(), box);
   const PadMode mode = mode_of(node);
   const tile::View padded = data.pad(low, high, mode, mode == PadMode::Constant ? *fill_of(graph, node) : 0);

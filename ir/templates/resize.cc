@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/templates/axiswise_copy.h"
 #include "ir/templates/epilogue.h"
 #include "ir/templates/samples.h"
 #include "ir/templates/template.h"
@@ -21,9 +22,6 @@ using graph::Problem;
 using graph::Shape;
 using graph::ValueId;
 using tile::Indices;
-
-constexpr std::int64_t kElementsPerProgram = 4096;
-constexpr std::size_t kMaxAxes = 6;  // grid dimensions of the kernel ABI
 
 // True if nearest under these rules is floor(i / factor) for every whole factor.
 bool repeats_each_element(const Node& node) {
@@ -74,32 +72,17 @@ std::optional<std::vector<std::int64_t>> factors(const Graph& graph, const Node&
 }
 
 struct Nest {
-  IterationSpace space;              // operands: data, epilogue, outputs
-  std::vector<Dim> extents;          // of the data, per axis of the space
-  std::vector<Dim> strides;          // of the data
+  AxiswiseNest copy;
   std::vector<std::int64_t> factor;  // per axis of the space
 };
 
 Nest nest_of(const Problem& problem) {
-  const Graph& graph = problem.graph;
-  const Node& node = graph.node(problem.root);
-  const graph::Value& data = graph.value(node.inputs[0]);
-  const Shape& shape = *graph.value(node.outputs[0]).shape;
-  const std::vector<std::int64_t> factor = *factors(graph, node);
+  const std::vector<std::int64_t> factor = *factors(problem.graph, problem.graph.node(problem.root));
   std::vector<bool> resized;
   for (const std::int64_t f : factor) resized.push_back(f != 1);
-
-  std::vector<std::vector<Dim>> strides{data.layout->strides};
-  append_epilogue_strides(problem, strides);
-  std::vector<int> resized_axis;
-  Nest nest;
-  nest.space = collapse_around(shape, strides, strides.size() - 1, resized, resized_axis);
-  for (std::size_t at = 0; at < nest.space.rank(); ++at) {
-    const bool is_resized = resized_axis[at] >= 0;
-    const auto axis = static_cast<std::size_t>(std::max(resized_axis[at], 0));
-    nest.extents.push_back(is_resized ? (*data.shape)[axis] : nest.space.extents[at]);
-    nest.strides.push_back(is_resized ? data.layout->strides[axis] : nest.space.strides[0][at]);
-    nest.factor.push_back(is_resized ? factor[axis] : 1);
+  Nest nest{.copy = axiswise_nest(problem, resized), .factor = {}};
+  for (const int axis : nest.copy.changed_axis) {
+    nest.factor.push_back(axis >= 0 ? factor[static_cast<std::size_t>(axis)] : 1);
   }
   return nest;
 }
@@ -119,16 +102,14 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   const Nest nest = nest_of(problem);
   const auto resized = static_cast<std::size_t>(
       std::count_if(nest.factor.begin(), nest.factor.end(), [](std::int64_t f) { return f != 1; }));
-  if (nest.space.rank() > kMaxAxes || nest.space.rank() + resized > std::size_t{tile::kMaxViewRank})
+  if (nest.copy.space.rank() > std::size_t{tile::kMaxGridRank} ||
+      nest.copy.space.rank() + resized > std::size_t{tile::kMaxViewRank})
     return "more axes than a grid or view has";
   return std::nullopt;
 }
 
 std::vector<VariantChoice> variants(const Problem& problem, const Target&) {
-  const CopyBlock block = copy_block(nest_of(problem).space, kElementsPerProgram);
-  return {{.name = "default",
-           .guard = std::nullopt,
-           .parameters = {{"inner", block.inner}, {"rows", block.rows}}}};
+  return copy_variants(nest_of(problem).copy.space);
 }
 
 // The view whose axis i shows element i / factor.
@@ -150,17 +131,15 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
   const Graph& graph = problem.graph;
   const Node& node = graph.node(problem.root);
   const Nest nest = nest_of(problem);
-  const std::size_t rank = nest.space.rank();
+  const std::size_t rank = nest.copy.space.rank();
 
   ProgramBuilder program(problem);
   ProgramBuilder::Launch launch(program, "resize");
   tile::KernelBuilder& k = launch.builder();
-  const tile::View data =
-      launch.input("x", program.input(*input_number(problem, node.inputs[0])), nest.extents, nest.strides);
-  Epilogue epilogue(program, launch, problem, nest.space, 1);
-  std::vector<std::int64_t> box(rank, 1);
-  box[rank - 1] = parameters.at("inner");
-  if (rank > 1) box[rank - 2] = parameters.at("rows");
+  const tile::View data = launch.input("x", program.input(*input_number(problem, node.inputs[0])),
+                                       nest.copy.extents, nest.copy.strides);
+  Epilogue epilogue(program, launch, problem, nest.copy.space, 1);
+  const std::vector<std::int64_t> box = copy_box(rank, parameters);
   const Indices at = blocked_grid(k, epilogue.output(), box);
   epilogue.finish(repeated(data, nest.factor).load(at, box), at, box);
   const std::int64_t elements = parameters.at("rows") * parameters.at("inner");

@@ -4,12 +4,12 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "ir/base/errors.h"
 #include "ir/graph/contract.h"
+#include "ir/graph/operands.h"
 #include "ir/templates/node_emitter.h"
 
 namespace kiln::templates {
@@ -48,36 +48,19 @@ bool is_simple_reduction(OpKind op) {
   }
 }
 
-// Axes that one Rows node reduces over, non-negative and ascending; nothing if they are not constant.
+// Rows operators that this Template knows.
+bool is_row_operator(OpKind op) {
+  return is_simple_reduction(op) || op == OpKind::Softmax || op == OpKind::LogSoftmax ||
+         op == OpKind::LayerNormalization || op == OpKind::RMSNormalization ||
+         op == OpKind::InstanceNormalization;
+}
+
+// The axes of one of them; nothing if they are not constant or none.
 std::optional<std::vector<int>> reduced_axes(const Graph& graph, const Node& node) {
-  const auto rank = static_cast<std::int64_t>(graph.value(node.inputs[0]).shape->size());
-  std::vector<std::int64_t> axes;
-  if (is_simple_reduction(node.op)) {
-    if (node.inputs.size() > 1 && node.inputs[1]) {
-      const auto& constant = graph.value(node.inputs[1]).constant;
-      if (!constant) return std::nullopt;
-      axes = constant->to_integers();
-    }
-    if (axes.empty()) {
-      if (integer(node, "noop_with_empty_axes") != 0) return std::nullopt;
-      axes.resize(static_cast<std::size_t>(rank));
-      std::iota(axes.begin(), axes.end(), 0);
-    }
-  } else if (node.op == OpKind::Softmax || node.op == OpKind::LogSoftmax) {
-    axes = {integer(node, "axis")};
-  } else if (node.op == OpKind::LayerNormalization || node.op == OpKind::RMSNormalization) {
-    std::int64_t axis = integer(node, "axis");
-    for (axis = axis < 0 ? axis + rank : axis; axis < rank; ++axis) axes.push_back(axis);
-  } else if (node.op == OpKind::InstanceNormalization) {
-    for (std::int64_t axis = 2; axis < rank; ++axis) axes.push_back(axis);
-  } else {
-    return std::nullopt;
-  }
-  std::vector<int> result;
-  for (const std::int64_t axis : axes) result.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  return result;
+  if (!is_row_operator(node.op)) return std::nullopt;
+  const auto axes = row_axes(graph, node);
+  if (!axes || axes->empty()) return std::nullopt;
+  return std::vector<int>(axes->begin(), axes->end());
 }
 
 // Functions that cost more than loading their result again.

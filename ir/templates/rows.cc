@@ -36,7 +36,6 @@ constexpr std::int64_t kRowBlock = 512;       // elements of a longer or unknown
 constexpr std::int64_t kNeighbours = 64;      // rows side by side where vectors run across rows
 constexpr std::int64_t kNeighbourBlock = 64;  // their elements at a time
 constexpr std::int64_t kKeptRow = 16384;      // elements that the "kept" Variant holds in local memory
-constexpr std::size_t kMaxGridAxes = 6;
 
 // Axes after collapsing: outer ones, then the row's; with `across`, the last outer axis carries the vectors.
 struct Nest {
@@ -132,7 +131,7 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   }
   if (auto reason = why_no_row_program(problem, *space)) return reason;
   const Nest nest = nest_of(problem, *space);
-  if (nest.outer > kMaxGridAxes) return "more axes than a grid has";
+  if (nest.outer > std::size_t{tile::kMaxGridRank}) return "more axes than a grid has";
   return std::nullopt;
 }
 

@@ -4,6 +4,8 @@
 #include "jit/cpu/lowering.h"
 
 namespace kiln::jit::cpu {
+
+static_assert(kMaxGridRank == tile::kMaxGridRank, "the ABI carries every grid that the language allows");
 namespace {
 
 // void report(status, code, detail, program ids...)

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "runtime/operands.h"
+#include "ir/graph/operands.h"
 #include "runtime/passes/decompositions.h"
 
 namespace kiln::runtime {

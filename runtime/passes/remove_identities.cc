@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/operands.h"
+#include "ir/graph/operands.h"
 #include "runtime/passes/passes.h"
 
 namespace kiln::runtime {
