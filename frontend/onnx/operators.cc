@@ -14,6 +14,7 @@ namespace {
 
 namespace domain {
 constexpr std::string_view Onnx = "ai.onnx";
+constexpr std::string_view MachineLearning = "ai.onnx.ml";
 constexpr std::string_view Microsoft = "com.microsoft";
 }  // namespace domain
 

@@ -15,6 +15,8 @@ namespace kiln::graph {
 namespace {
 
 constexpr std::string_view Onnx = "ai.onnx";
+constexpr std::string_view MachineLearning = "ai.onnx.ml";
+constexpr std::string_view Microsoft = "com.microsoft";
 
 struct Row {
   OpKind kind;
