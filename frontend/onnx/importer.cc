@@ -99,6 +99,10 @@ bool is_anonymous(const std::string& dim_param) {
   return dim_param.empty() || dim_param == "?" || dim_param == "None" || dim_param == "-1";
 }
 
+bool is_constant(const onnx::NodeProto& node) {
+  return node.op_type() == "Constant" && domain_name(node.domain()) == "ai.onnx";
+}
+
 class Importer {
  public:
   Importer(const onnx::ModelProto& model, TensorReader& tensors, const LoadOptions& options)
@@ -276,15 +280,21 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   }
 }
 
-// Indices of `nodes` so that producers come first, otherwise in the order of the file.
+// Indices of `nodes` so that producers come first, otherwise in the order of the file. Tools that edit models
+// append a Constant to override an earlier one of the same name, and ONNX Runtime lets the last one stand: so
+// does Kiln, for all readers. Any other second definition is an error.
 std::vector<int> Importer::sorted(const Nodes& nodes, const Scope& scope) const {
   std::unordered_map<std::string_view, int> producers;
+  std::unordered_set<int> overridden;
   for (int i = 0; i < nodes.size(); ++i) {
     for (const std::string& output : nodes[i].output()) {
       if (output.empty()) continue;
-      if (!producers.emplace(output, i).second || scope.values.contains(output)) {
+      const auto [found, is_new] = producers.emplace(output, i);
+      if (is_new && !scope.values.contains(output)) continue;
+      if (is_new || !is_constant(nodes[i]) || !is_constant(nodes[found->second]) || found->second == i) {
         fail_at(node_name(scope, nodes[i], i), nodes[i], fmt::format("value '{}' is defined twice", output));
       }
+      overridden.insert(std::exchange(found->second, i));
     }
   }
   std::vector<int> missing(static_cast<std::size_t>(nodes.size()));  // producers not yet placed, per node
@@ -310,7 +320,10 @@ std::vector<int> Importer::sorted(const Nodes& nodes, const Scope& scope) const 
       if (--missing[static_cast<std::size_t>(reader)] == 0) ready.push(reader);
     }
   }
-  if (order.size() == missing.size()) return order;
+  if (order.size() == missing.size()) {
+    std::erase_if(order, [&](int node) { return overridden.contains(node); });
+    return order;
+  }
   // Walking back over producers that could not be placed must come to a node twice: that one is in a cycle.
   int node = static_cast<int>(std::find_if(missing.begin(), missing.end(), [](int n) { return n > 0; }) -
                               missing.begin());

@@ -236,6 +236,30 @@ TEST(Loader, NamesWhatIsWrong) {
   EXPECT_THAT(failure(ModelBuilder(29)), AllOf(HasSubstr("29"), HasSubstr("28")));
 }
 
+// Editing tools append such overrides. ONNX Runtime reads them so, wherever the readers stand.
+TEST(Loader, TheLastConstantOfANameStands) {
+  ModelBuilder builder(17);
+  builder.input("x", {2});
+  const auto constant = [&](float value) {
+    auto& attribute = testing::set(builder.node("Constant", {}, {"c"}), "value_float");
+    attribute.set_type(onnx::AttributeProto::FLOAT);
+    attribute.set_f(value);
+  };
+  constant(1);
+  builder.node("Add", {"x", "c"}, {"y"});
+  constant(2);
+  constant(3);
+  builder.output("y").output("c");
+  const Graph graph = builder.load();
+  ASSERT_EQ(graph.outputs.size(), 2U);
+  const graph::Value& c = graph.value(graph.outputs[1]);
+  ASSERT_TRUE(c.constant);
+  EXPECT_EQ(c.constant->as<float>()[0], 3);
+  EXPECT_EQ(first(graph, OpKind::Add).inputs[1], graph.outputs[1]);
+  builder.node("Relu", {"x"}, {"c"});
+  EXPECT_THAT(failure(builder), HasSubstr("'c' is defined twice"));
+}
+
 TEST(Loader, RefusesWhatIsNotATensor) {
   ModelBuilder builder(17);
   auto* input = builder.model.mutable_graph()->add_input();
