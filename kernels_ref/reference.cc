@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ir/base/errors.h"
-#include "kernels_ref/element.h"
+#include "kernels_ref/arguments.h"
 #include "kernels_ref/kernels.h"
 
 namespace kiln::reference {
@@ -61,11 +61,14 @@ void Call::output_view(std::size_t index, const Tensor& source, Extents extents)
 
 Kernel find(graph::OpKind op) { return kKernels[static_cast<std::size_t>(op)]; }
 
+DType widened(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16 ? DType::F64 : dtype;
+}
+
 Tensor widened_to_f64(const Tensor& tensor) {
-  if (tensor.dtype() != DType::F32) return tensor;
+  if (widened(tensor.dtype()) == tensor.dtype()) return tensor;
   Tensor result(DType::F64, tensor.extents());
-  const auto from = tensor.as<float>();
-  std::copy(from.begin(), from.end(), result.as_mutable<double>().begin());
+  std::ranges::copy(to_numbers(tensor), result.as_mutable<double>().begin());
   return result;
 }
 

@@ -19,6 +19,9 @@ namespace kiln::reference {
 using RangeBody = std::function<void(std::int64_t begin, std::int64_t end)>;
 using ParallelFor = std::function<void(std::int64_t count, std::int64_t grain, const RangeBody& body)>;
 
+// The dtype of a value in the f64 run: f64 for f16, bf16 and f32, else `dtype`.
+DType widened(DType dtype);
+
 // One execution of one node. A kernel dispatches on the dtypes of the tensors that it gets, never on those
 // declared by the graph, so that a graph declared in f32 also runs in f64.
 struct Call {
@@ -28,7 +31,7 @@ struct Call {
   // are those of the result; otherwise the kernel puts a tensor of its own in place.
   std::vector<Tensor> outputs;
   const ParallelFor* parallel = nullptr;  // null: one thread
-  bool promote_f32 = false;               // a dtype attribute or constant that says f32 means f64
+  bool promote_f32 = false;               // a dtype attribute or constant means widened(its dtype)
 
   bool has_input(std::size_t index) const { return index < inputs.size() && inputs[index] != nullptr; }
   // A required input. Throws Error (bug) if absent.
@@ -38,7 +41,7 @@ struct Call {
   Tensor& output(std::size_t index, DType dtype, Extents extents);
   // Gives `source` under other extents: shared, or copied into the caller's memory if that fits.
   void output_view(std::size_t index, const Tensor& source, Extents extents);
-  DType promoted(DType dtype) const { return promote_f32 && dtype == DType::F32 ? DType::F64 : dtype; }
+  DType promoted(DType dtype) const { return promote_f32 ? widened(dtype) : dtype; }
 };
 
 // Throws Error (caller) on bad input: shapes that do not fit, an index out of range, a division by zero.
@@ -48,7 +51,7 @@ using Kernel = void (*)(Call& call);
 Kernel find(graph::OpKind op);
 
 struct EvaluateOptions {
-  // Every f32 input and constant is widened to f64, and f32 outputs come back as f64.
+  // Every f16, bf16 and f32 input and constant is widened to f64, and such outputs come back as f64.
   bool f64 = false;
   const ParallelFor* parallel = nullptr;
 };
@@ -58,7 +61,7 @@ struct EvaluateOptions {
 std::vector<Tensor> evaluate(const graph::Graph& graph, std::span<const Tensor> inputs,
                              const EvaluateOptions& options = {});
 
-// Every f32 element as f64; other dtypes are returned as they are.
+// `tensor` with its elements as widened(dtype); shared if that is what they are.
 Tensor widened_to_f64(const Tensor& tensor);
 
 }  // namespace kiln::reference

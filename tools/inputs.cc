@@ -201,7 +201,9 @@ std::vector<std::int64_t> extents_of(const ValueInfo& input, const Bindings& bin
 Options GlobalOptions::session_options() const {
   Options options;
   options.target = target;
-  options.kernels = kernels == "reference" ? KernelChoice::Reference : KernelChoice::Generated;
+  options.kernels = kernels == "generated"   ? KernelChoice::Generated
+                    : kernels == "reference" ? KernelChoice::Reference
+                                             : KernelChoice::Reference64;
   options.threads = threads;
   options.cache = cache;
   if (verbose) options.log = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };

@@ -49,8 +49,9 @@ int main(int argc, char** argv) {
   app.add_option("--target", global.target, "instruction set of generated code")
       ->check(CLI::IsMember({"native", "x86-64-v3", "x86-64-v4"}))
       ->capture_default_str();
-  app.add_option("--kernels", global.kernels, "generated kernels, or plain reference kernels alone")
-      ->check(CLI::IsMember({"generated", "reference"}))
+  app.add_option("--kernels", global.kernels,
+                 "generated kernels, or plain reference kernels alone, or these with every float as f64")
+      ->check(CLI::IsMember({"generated", "reference", "reference64"}))
       ->capture_default_str();
   app.add_option("--threads", global.threads, "threads of a run; 0: all CPUs this process may use")
       ->check(CLI::Range(0, 4096))

@@ -78,6 +78,29 @@ TEST(Reference, RunsGraphsInF64) {
   EXPECT_EQ(narrow[2], inputs[0]);
 }
 
+// The products of an f16 graph are not rounded in the f64 run, a Cast to bf16 rounds nothing.
+TEST(Reference, RunsGraphsInF64FromSixteenBits) {
+  graph::Graph graph;
+  graph::Value value;
+  value.name = "x";
+  value.dtype = DType::F16;
+  value.shape = graph::Shape{2};
+  const graph::ValueId x = graph.add_value(value);
+  graph.inputs.push_back(x);
+  const graph::ValueId product = graph.add(OpKind::Mul, {x, x});
+  const graph::ValueId narrower =
+      graph.add(OpKind::Cast, {product}, {{"to", std::int64_t{static_cast<int>(DType::BF16)}}});
+  graph.outputs = {product, narrower};
+  const double third = 1365.0 / 4096, big = 32800;  // numbers of f16; the square of the second is not
+  const std::vector<Tensor> inputs = {tensor<Float16>({2}, {third, big})};
+  const std::vector<Tensor> wide = evaluate(graph, inputs, {.f64 = true});
+  for (const Tensor& y : wide) {
+    ASSERT_EQ(y.dtype(), DType::F64);
+    EXPECT_EQ(y.as<double>()[0], third * third);
+    EXPECT_EQ(y.as<double>()[1], big * big);
+  }
+}
+
 TEST(Reference, ErrorsNameNodeAndOperator) {
   try {
     run(OpKind::Div, {integers({1}), integers({0})});
