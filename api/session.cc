@@ -12,6 +12,7 @@
 #include "ir/base/errors.h"
 #include "jit/cache/store.h"
 #include "kernels_ref/reference.h"
+#include "runtime/passes/passes.h"
 #include "runtime/thread_pool.h"
 
 namespace kiln {
@@ -48,6 +49,8 @@ std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph,
   implementation->parallelism = {.pool = &runtime::ThreadPool::process(),
                                  .threads = api::thread_count(options.threads)};
   if (options.kernels != KernelChoice::Generated) {
+    // Part of the numeric law, so that generated kernels and reference kernels mean the same.
+    if (options.kernels == KernelChoice::Reference) runtime::widen_softmax_arguments(graph);
     implementation->reference_graph = std::move(graph);
     implementation->reference_f64 = options.kernels == KernelChoice::Reference64;
     return implementation;

@@ -4,6 +4,7 @@ import json, os, shutil, subprocess, sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = os.path.join(ROOT, 'build', 'compare')
 MODELS = ['mlp', 'mnist_cnn', 'resnet18', 'mobilenet_v2', 'bert_mini_L6H384', 'vit_tiny__op17', 'vit_tiny__op13']
+GENERATOR = os.path.join(ROOT, 'bench', 'zoo', 'gen_zoo.py')
 KILN = os.path.join(ROOT, 'build', 'release', 'bin', 'kiln')
 
 
@@ -12,9 +13,13 @@ def skip(reason):
     sys.exit(0)
 
 
+def peer_is_available():
+    return bool(shutil.which('npm') and shutil.which('node'))
+
+
 def install_peer():
     """The folder with ort_bench.mjs and ort_run.mjs, ready to run. Skips where npm or node is missing."""
-    if not shutil.which('npm') or not shutil.which('node'):
+    if not peer_is_available():
         skip('npm or node is missing, so ONNX Runtime cannot be had')
     peer = os.path.join(WORK, 'onnxruntime')
     if not os.path.isdir(os.path.join(peer, 'node_modules', 'onnxruntime-node')):
@@ -25,13 +30,12 @@ def install_peer():
     return peer
 
 
-def make_model(name):
-    """The path of a generated architecture model."""
-    folder = os.path.join(WORK, 'models')
+def make_model(name, folder=None):
+    """The path of a generated architecture model, made in `folder` if it is not there."""
+    folder = folder or os.path.join(WORK, 'models')
     path = os.path.join(folder, name + '.onnx')
     if not os.path.exists(path):
-        generator = os.path.join(ROOT, 'bench', 'zoo', 'gen_zoo.py')
-        done = subprocess.run(['/usr/bin/python3', generator, folder, '--only', name], capture_output=True, text=True)
+        done = subprocess.run(['/usr/bin/python3', GENERATOR, folder, '--only', name], capture_output=True, text=True)
         if done.returncode:
             skip(f'cannot generate {name}: ' + (done.stderr.strip().splitlines() or ['?'])[-1])
     return path

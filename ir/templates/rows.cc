@@ -306,8 +306,7 @@ class RowKernel {
     const tile::View& view = inputs_[static_cast<std::size_t>(value.input)];
     const Expr loaded =
         value.full ? view.load(view_at(row_at), full_box()) : view.load(view_at({}), row_box());
-    const DType wanted = compute_dtype(loaded.type().element);
-    return loaded.type().element == wanted ? loaded : k_.cast(loaded, wanted);
+    return converted(loaded, compute_dtype(loaded.type().element));
   }
 
   Indices kept_at(const Indices& row_at) const {
@@ -368,7 +367,8 @@ class RowKernel {
         // What does not vary along the row is still reduced once for each of its elements.
         Expr source = k_.broadcast(evaluate(sums[i].source, block, row_at, stage), full_box());
         if (!whole_) source = masked(source, row_at, sums[i].combiner);
-        next.push_back(combine(sums[i].combiner, carried[i], k_.reduce(sums[i].combiner, source, 0)));
+        next.push_back(combine(sums[i].combiner, carried[i],
+                               converted(k_.reduce(sums[i].combiner, source, 0), total_dtype(sums[i]))));
       }
       for (auto& [id, kept] : kept_) {
         if (kept.stage == stage) kept.view.store(kept_at(row_at), evaluate(id, block, row_at, stage));
@@ -379,7 +379,7 @@ class RowKernel {
       return next;
     });
     for (std::size_t i = 0; i < sums.size(); ++i)
-      row_values_[static_cast<std::size_t>(sums[i].reduction)] = totals[i];
+      row_values_[static_cast<std::size_t>(sums[i].reduction)] = converted(totals[i], source_dtype(sums[i]));
     make_row_values(stage + 1);
   }
 
@@ -426,8 +426,22 @@ class RowKernel {
     return std::ldexp(1.0, is_signed_integer(dtype) ? bits(dtype) - 1 : bits(dtype));
   }
 
+  DType source_dtype(const Accumulator& sum) const {
+    return program_.values[static_cast<std::size_t>(sum.source)].dtype;
+  }
+
+  // The sums of a long row's blocks are added in f64: in f32 a row of 10^6 elements would lose three digits.
+  DType total_dtype(const Accumulator& sum) const {
+    const DType dtype = source_dtype(sum);
+    return !whole_ && dtype == DType::F32 && sum.combiner == Combiner::Sum ? DType::F64 : dtype;
+  }
+
+  Expr converted(Expr value, DType dtype) {
+    return value.type().element == dtype ? value : k_.cast(value, dtype);
+  }
+
   Expr identity(const Accumulator& sum) {
-    const DType dtype = program_.values[static_cast<std::size_t>(sum.source)].dtype;
+    const DType dtype = total_dtype(sum);
     const double value = identity_value(sum.combiner, dtype);
     return nest_.across ? k_.full(dtype, row_box(), value) : k_.constant(dtype, value);
   }

@@ -6,6 +6,7 @@ namespace kiln::runtime {
 namespace {
 
 constexpr std::array kPasses = {
+    Pass{"widen_softmax_arguments", widen_softmax_arguments},
     Pass{"fold_known_elements", fold_known_elements},
     Pass{"fold_constants", fold_constants},
     Pass{"canonicalise", canonicalise},

@@ -38,6 +38,11 @@ void canonicalise(graph::Graph& graph);
 // f64), else one multiplication and one addition per element.
 void fold_batch_normalization(graph::Graph& graph);
 
+// The argument of a Softmax of f16 or bf16 is made and taken in f32, from 16-bit operands, where only the
+// Softmax reads it: an absolute error of the argument is a relative one of the result, and 16 bits leave 1e-3
+// and more.
+void widen_softmax_arguments(graph::Graph& graph);
+
 // Equal nodes (kind, inputs, attributes) and equal small constants become one.
 void merge_common_nodes(graph::Graph& graph);
 
