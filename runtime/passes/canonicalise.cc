@@ -1,4 +1,5 @@
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "runtime/operands.h"
@@ -41,6 +42,13 @@ std::optional<ValueId> variadic_sum(Graph& graph, const Node& node) {
   return sum;
 }
 
+// Only the type of the second operand matters: its extents, which may be larger, and its maker do not.
+std::optional<ValueId> cast_like_as_cast(Graph& graph, const Node& node) {
+  graph::Attributes attributes = node.attributes;
+  attributes["to"] = static_cast<std::int64_t>(graph.value(node.inputs[1]).dtype);
+  return graph.add(OpKind::Cast, {node.inputs[0]}, std::move(attributes));
+}
+
 std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
   switch (node.op) {
     case OpKind::GlobalAveragePool:
@@ -48,6 +56,8 @@ std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
       return global_pool_as_reduction(graph, node);
     case OpKind::Sum:
       return variadic_sum(graph, node);
+    case OpKind::CastLike:
+      return cast_like_as_cast(graph, node);
     case OpKind::DepthToSpace:
       return depth_to_space(graph, node);
     case OpKind::SpaceToDepth:

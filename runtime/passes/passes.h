@@ -31,7 +31,7 @@ void fold_known_elements(graph::Graph& graph);
 void remove_identities(graph::Graph& graph);
 
 // One form for operators that say the same: global pools are reductions, Flatten is Reshape, a Softmax over
-// one element is 1, Sum of two is Add, ...
+// one element is 1, Sum of two is Add, CastLike is Cast, ...
 void canonicalise(graph::Graph& graph);
 
 // BatchNormalization with constant parameters: into the weights of the Conv or Gemm before it (computed in

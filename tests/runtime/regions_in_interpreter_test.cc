@@ -21,6 +21,17 @@ TEST(Regions, ElementwiseChainWithBroadcasts) {
   });
 }
 
+// The operand that only says a type has more axes than the result.
+TEST(Regions, CastLikeSomethingLarger) {
+  check([](Graph& g) {
+    const ValueId x = symbolic_input(g, {5, 7});
+    const ValueId row = graph::add_input(g, DType::F32, Shape{7});
+    const ValueId like = g.add(OpKind::Relu, {x});
+    const ValueId half = g.add(OpKind::Cast, {like}, {{"to", graph::number(static_cast<int>(DType::F16))}});
+    g.outputs = {g.add(OpKind::Exp, {g.add(OpKind::CastLike, {row, half})}), like};
+  });
+}
+
 TEST(Regions, PerceptronWithSoftmax) {
   check([](Graph& g) {
     const ValueId x = symbolic_input(g, {20});
