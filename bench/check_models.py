@@ -127,7 +127,7 @@ def make_input(name, dtype, extents, rule, seed):
     if word == 'const':
         return np.full(extents, limits[0]).astype(kind)
     if word == 'arange':
-        return np.broadcast_to(np.arange(extents[-1] if extents else 1), extents).astype(kind)
+        return np.broadcast_to(np.arange(extents[-1] if extents else 1), extents).astype(kind, order='C')
     if word == 'randint':
         return random.integers(int(limits[0]), int(limits[1]), extents).astype(kind)
     return random.uniform(limits[0], limits[1], extents).astype(kind)
