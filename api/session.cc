@@ -49,8 +49,7 @@ std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph,
   implementation->parallelism = {.pool = &runtime::ThreadPool::process(),
                                  .threads = api::thread_count(options.threads)};
   if (options.kernels != KernelChoice::Generated) {
-    // Part of the numeric law, so that generated kernels and reference kernels mean the same.
-    if (options.kernels == KernelChoice::Reference) runtime::widen_softmax_arguments(graph);
+    if (options.kernels == KernelChoice::Reference) runtime::apply_numeric_law(graph);
     implementation->reference_graph = std::move(graph);
     implementation->reference_f64 = options.kernels == KernelChoice::Reference64;
     return implementation;

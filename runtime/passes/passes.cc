@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::array kPasses = {
     Pass{"widen_softmax_arguments", widen_softmax_arguments},
+    Pass{"scale_after_sums", scale_after_sums},
     Pass{"fold_known_elements", fold_known_elements},
     Pass{"fold_constants", fold_constants},
     Pass{"canonicalise", canonicalise},
@@ -19,6 +20,11 @@ constexpr std::array kPasses = {
 }  // namespace
 
 std::span<const Pass> graph_passes() { return kPasses; }
+
+void apply_numeric_law(graph::Graph& graph) {
+  widen_softmax_arguments(graph);
+  scale_after_sums(graph);
+}
 
 void optimise(graph::Graph& graph) {
   for (const Pass& pass : kPasses) pass.run(graph);

@@ -20,6 +20,18 @@ std::span<const Pass> graph_passes();
 // Runs all of them, then drops what nothing reads.
 void optimise(graph::Graph& graph);
 
+// The argument of a Softmax of f16 or bf16 is made and taken in f32, from 16-bit operands, where only the
+// Softmax reads it: an absolute error of the argument is a relative one of the result, and 16 bits leave 1e-3
+// and more.
+void widen_softmax_arguments(graph::Graph& graph);
+
+// A convolution or matrix product of two dequantised 8-bit operands sums the integers, which f32 does exactly
+// up to 2^24, and multiplies by the scales afterwards.
+void scale_after_sums(graph::Graph& graph);
+
+// The passes above: part of the numeric law, for reference kernels too.
+void apply_numeric_law(graph::Graph& graph);
+
 // Nodes whose inputs are all constant become constants. A result is kept only up to 1 MiB, or up to twice the
 // bytes of the node's inputs, so that folding never explodes a model.
 void fold_constants(graph::Graph& graph);
@@ -37,11 +49,6 @@ void canonicalise(graph::Graph& graph);
 // BatchNormalization with constant parameters: into the weights of the Conv or Gemm before it (computed in
 // f64), else one multiplication and one addition per element.
 void fold_batch_normalization(graph::Graph& graph);
-
-// The argument of a Softmax of f16 or bf16 is made and taken in f32, from 16-bit operands, where only the
-// Softmax reads it: an absolute error of the argument is a relative one of the result, and 16 bits leave 1e-3
-// and more.
-void widen_softmax_arguments(graph::Graph& graph);
 
 // Equal nodes (kind, inputs, attributes) and equal small constants become one.
 void merge_common_nodes(graph::Graph& graph);

@@ -92,6 +92,61 @@ TEST_P(Accuracy, TheArgumentOfASoftmaxIsNotRoundedToSixteenBits) {
   }
 }
 
+// 8-bit operands of 2048 products each, constant or not, with scales and zero points for each output channel
+// or for all. What is left are the roundings of the scales' product, of its product with the sum and of the
+// bias.
+TEST_P(Accuracy, SumsOfDequantisedOperandsAreExact) {
+  constexpr int kDepth = 2048, kChannels = 24;
+  for (const char* op : {"Conv", "MatMul", "Gemm", "MatMul of inputs"}) {
+    const bool is_convolution = op == std::string("Conv"), is_gemm = op == std::string("Gemm");
+    const bool has_weights = op != std::string("MatMul of inputs");
+    ModelBuilder builder(17);
+    if (is_convolution) {
+      builder.input("x", {"n", kDepth, 3, 3}, onnx::TensorProto::UINT8);
+    } else {
+      builder.input("x", {"n", kDepth}, onnx::TensorProto::UINT8);
+    }
+    builder.floats("xs", {}, {0.0173F});
+    builder.initializer("xz", {}, onnx::TensorProto::UINT8).add_int32_data(113);
+    builder.node("DequantizeLinear", {"x", "xs", "xz"}, {"a"});
+    if (has_weights) {
+      const std::vector<std::int64_t> extents = is_convolution
+                                                    ? std::vector<std::int64_t>{kChannels, kDepth, 1, 1}
+                                                : is_gemm ? std::vector<std::int64_t>{kChannels, kDepth}
+                                                          : std::vector<std::int64_t>{kDepth, kChannels};
+      auto& weights = builder.initializer("w", extents, onnx::TensorProto::INT8);
+      for (const double value : uniform(kDepth * kChannels, -128, 128))
+        weights.add_int32_data(static_cast<int>(std::floor(value)));
+      std::vector<float> scales;
+      auto& zeros = builder.initializer("wz", {kChannels}, onnx::TensorProto::INT8);
+      for (int c = 0; c < kChannels; ++c) {
+        scales.push_back(0.0031F + 0.0007F * static_cast<float>(c));
+        zeros.add_int32_data(c - 11);
+      }
+      builder.floats("ws", {kChannels}, scales);
+      builder.floats("bias", {kChannels}, std::vector<float>(kChannels, 0.0117F));
+      set(builder.node("DequantizeLinear", {"w", "ws", "wz"}, {"b"}), "axis",
+          is_convolution || is_gemm ? 0 : 1);
+    } else {
+      builder.node("Transpose", {"x"}, {"t"});
+      builder.node("DequantizeLinear", {"t", "xs", "xz"}, {"b"});
+    }
+    if (is_convolution) {
+      builder.node("Conv", {"a", "b", "bias"}, {"y"});
+    } else if (is_gemm) {
+      set(builder.node("Gemm", {"a", "b", "bias"}, {"y"}), "transB", 1);
+    } else {
+      builder.node("MatMul", {"a", "b"}, {"y"});
+    }
+    builder.output("y");
+    Tensor x(DType::U8, is_convolution ? Extents{2, kDepth, 3, 3} : Extents{19, kDepth});
+    const std::vector<double> values = uniform(static_cast<std::size_t>(x.elements()), 0, 256);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      x.as_mutable<std::uint8_t>()[i] = static_cast<std::uint8_t>(values[i]);
+    EXPECT_LE(error_of_first_output(builder, x, GetParam()), 1e-7) << op;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Accuracy, ::testing::Values(KernelChoice::Generated, KernelChoice::Reference),
                          [](const auto& test) {
                            return test.param == KernelChoice::Generated ? "generated" : "reference";
