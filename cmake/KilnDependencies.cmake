@@ -8,6 +8,8 @@ find_package(Protobuf REQUIRED)
 find_package(ONNX REQUIRED CONFIG)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
+find_library(unistring_library unistring REQUIRED)  # it has neither a CMake nor a pkg-config file
 
 find_package(LLVM 22.1 REQUIRED CONFIG)
 llvm_map_components_to_libnames(kiln_llvm_libraries orcjit passes x86codegen x86asmparser)

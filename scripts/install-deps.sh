@@ -7,6 +7,7 @@ packages=(
   llvm-22-dev lld-22 libzstd-dev zlib1g-dev  # code generator, linker, and what LLVM's CMake files name
   libonnx-dev libprotobuf-dev protobuf-compiler
   libxxhash-dev libsqlite3-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libre2-dev libunistring-dev                # operators on text
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format-22 clang-tidy-22              # checks
   libopenblas-dev libdnnl-dev                # peers of bench/gemm

@@ -58,6 +58,12 @@ std::optional<std::vector<std::int64_t>> Translation::take_integers(std::string_
 std::optional<std::vector<double>> Translation::take_numbers(std::string_view name) {
   return take<std::vector<double>>(name, "a list of numbers");
 }
+std::optional<std::vector<std::string>> Translation::take_texts(std::string_view name) {
+  return take<std::vector<std::string>>(name, "a list of strings");
+}
+std::optional<Tensor> Translation::take_tensor(std::string_view name) {
+  return take<Tensor>(name, "a tensor");
+}
 std::int64_t Translation::take_integer(std::string_view name, std::int64_t absent) {
   return take_integer(name).value_or(absent);
 }

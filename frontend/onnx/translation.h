@@ -58,6 +58,8 @@ class Translation {
   std::optional<double> take_number(std::string_view name);
   std::optional<std::vector<std::int64_t>> take_integers(std::string_view name);
   std::optional<std::vector<double>> take_numbers(std::string_view name);
+  std::optional<std::vector<std::string>> take_texts(std::string_view name);
+  std::optional<Tensor> take_tensor(std::string_view name);
   void drop(std::initializer_list<std::string_view> names);
   // Removes an attribute for which only one value can be translated.
   void expect_integer(std::string_view name, std::int64_t only, std::int64_t absent);

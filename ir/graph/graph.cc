@@ -226,6 +226,18 @@ std::span<const std::int64_t> integers(const Node& node, std::string_view attrib
   return attribute_as<std::vector<std::int64_t>>(node, attribute);
 }
 
+std::span<const double> numbers(const Node& node, std::string_view attribute) {
+  return attribute_as<std::vector<double>>(node, attribute);
+}
+
+std::span<const std::string> texts(const Node& node, std::string_view attribute) {
+  return attribute_as<std::vector<std::string>>(node, attribute);
+}
+
+const Tensor& tensor(const Node& node, std::string_view attribute) {
+  return attribute_as<Tensor>(node, attribute);
+}
+
 bool has(const Node& node, std::string_view attribute) { return node.attributes.contains(attribute); }
 
 }  // namespace kiln::graph

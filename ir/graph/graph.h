@@ -140,6 +140,9 @@ std::int64_t integer(const Node& node, std::string_view attribute);
 double number(const Node& node, std::string_view attribute);
 const std::string& text(const Node& node, std::string_view attribute);
 std::span<const std::int64_t> integers(const Node& node, std::string_view attribute);
+std::span<const double> numbers(const Node& node, std::string_view attribute);
+std::span<const std::string> texts(const Node& node, std::string_view attribute);
+const Tensor& tensor(const Node& node, std::string_view attribute);
 bool has(const Node& node, std::string_view attribute);
 
 // The text form: one line per symbol, input, constant (large ones abbreviated by hash), node with dtypes
