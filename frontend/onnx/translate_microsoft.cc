@@ -1,6 +1,7 @@
 // Translators: operators of com.microsoft that are chains of modern ones.
 #include <algorithm>
 
+#include "frontend/onnx/channels_last.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
 
@@ -100,6 +101,30 @@ void fused_conv(Translation& node) {
                        std::move(node.attributes));
   if (node.has_input(3)) y = node.add(OpKind::Add, {y, node.input(3)});
   finish_activation(node, y, activation);
+}
+
+// The filters have their channels last too, [M, spatial ..., C].
+void nhwc_conv(Translation& node) {
+  const ValueId x = channels_second(node, node.input(0)), w = channels_second(node, node.input(1));
+  const ValueId y = node.add(OpKind::Conv, {x, w, node.optional_input(2)}, std::move(node.attributes));
+  node.finish_with({channels_second(node, y, true)});
+}
+
+// Only X, the sum Z and Y have their channels last.
+void nhwc_fused_conv(Translation& node) {
+  const Activation activation = take_activation(node);
+  ValueId y =
+      node.add(OpKind::Conv, {channels_second(node, node.input(0)), node.input(1), node.optional_input(2)},
+               std::move(node.attributes));
+  y = channels_second(node, y, true);
+  if (node.has_input(3)) y = node.add(OpKind::Add, {y, node.input(3)});
+  finish_activation(node, y, activation);
+}
+
+void nhwc_max_pool(Translation& node) {
+  const ValueId y =
+      node.add(OpKind::MaxPool, {channels_second(node, node.input(0))}, std::move(node.attributes));
+  node.finish_with({channels_second(node, y, true)});
 }
 
 void fused_gemm(Translation& node) {

@@ -1,5 +1,6 @@
 // Translators: quantised operators. Products become exact i32 sums, one f32 multiplication and a rounding;
 // others are computed in f32 between DequantizeLinear and QuantizeLinear.
+#include "frontend/onnx/channels_last.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
@@ -44,19 +45,8 @@ ValueId with_trailing_axes(Translation& node, ValueId vector, std::int64_t trail
   return node.add(OpKind::Unsqueeze, {vector, node.integers(axes)});
 }
 
-ValueId as_float(Translation& node, ValueId value, DType type) {
+ValueId as_type(Translation& node, ValueId value, DType type) {
   return node.add(OpKind::Cast, {value}, to(type));
-}
-
-// Operators with channels last: their spatial operators see channels second.
-ValueId channels_second(Translation& node, ValueId x, bool back) {
-  const auto rank = node.rank(x);
-  if (!rank || *rank < 2) node.unsupported("channels_last needs an input of known rank, at least 2");
-  std::vector<std::int64_t> permutation = {0};
-  if (!back) permutation.push_back(*rank - 1);
-  for (std::int64_t axis = 1; axis < *rank - 1; ++axis) permutation.push_back(back ? axis + 1 : axis);
-  if (back) permutation.push_back(1);
-  return node.add(OpKind::Transpose, {x}, {{"perm", permutation}});
 }
 
 }  // namespace
@@ -102,7 +92,7 @@ void qlinear_conv(Translation& node) {
   const ValueId scale =
       node.add(OpKind::Mul, {scalar_if_one(node, node.input(1)), scalar_if_one(node, node.input(4))});
   ValueId y =
-      node.add(OpKind::Mul, {as_float(node, sum, DType::F32), with_trailing_axes(node, scale, spatial)});
+      node.add(OpKind::Mul, {as_type(node, sum, DType::F32), with_trailing_axes(node, scale, spatial)});
   if (channels_last) y = channels_second(node, y, true);
   finish_quantized(node, y, node.input(6), node.input(7));
 }
@@ -115,7 +105,7 @@ void qlinear_matmul(Translation& node) {
   const DType type = node.dtype(node.input(1));
   const ValueId rows = with_trailing_axes(node, scalar_if_one(node, node.input(1)), 1);
   const ValueId scale = node.add(OpKind::Mul, {rows, scalar_if_one(node, node.input(4))});
-  const ValueId y = node.add(OpKind::Mul, {as_float(node, sum, type), scale});
+  const ValueId y = node.add(OpKind::Mul, {as_type(node, sum, type), scale});
   finish_quantized(node, y, node.input(6), node.input(7), -2);
 }
 
@@ -134,7 +124,7 @@ void qgemm(Translation& node) {
   ValueId scale =
       node.add(OpKind::Mul, {scalar_if_one(node, node.input(1)), scalar_if_one(node, node.input(4))});
   scale = node.add(OpKind::Mul, {scale, node.scalar(type, node.take_number("alpha", 1))});
-  const ValueId sum_as_float = as_float(node, sum, type);
+  const ValueId sum_as_float = as_type(node, sum, type);
   if (!node.has_input(7)) return node.finish(OpKind::Mul, {sum_as_float, scale});
   finish_quantized(node, node.add(OpKind::Mul, {sum_as_float, scale}), node.input(7), node.optional_input(8));
 }
@@ -146,9 +136,27 @@ void matmul_integer_to_float(Translation& node) {
                                 scalar_if_one(node, node.optional_input(5))});
   const ValueId scale =
       node.add(OpKind::Mul, {scalar_if_one(node, node.input(2)), scalar_if_one(node, node.input(3))});
-  const ValueId factor = as_float(node, sum, node.dtype(node.input(2)));
+  const ValueId factor = as_type(node, sum, node.dtype(node.input(2)));
   if (!node.has_input(6)) return node.finish(OpKind::Mul, {factor, scale});
   node.finish(OpKind::Add, {node.add(OpKind::Mul, {factor, scale}), node.input(6)});
+}
+
+// 16-bit operands, products and sums of 32 bits that wrap.
+void matmul_integer_16(Translation& node) {
+  const ValueId a = node.input(0), b = node.input(1);
+  const bool both_unsigned = node.dtype(a) == DType::U16 && node.dtype(b) == DType::U16;
+  const DType type = both_unsigned ? DType::U32 : DType::I32;
+  node.finish(OpKind::MatMul, {as_type(node, a, type), as_type(node, b, type)});
+}
+
+// A, A_zero_point, B, B_zero_point
+void mul_integer(Translation& node) {
+  const auto operand = [&](std::size_t index) {
+    const ValueId x = as_type(node, node.input(index), DType::I32);
+    if (!node.has_input(index + 1)) return x;
+    return node.add(OpKind::Sub, {x, as_type(node, scalar_if_one(node, node.input(index + 1)), DType::I32)});
+  };
+  node.finish(OpKind::Mul, {operand(0), operand(2)});
 }
 
 // A, B, b_scale, b_zero_point, bias
@@ -157,7 +165,7 @@ void dynamic_quantize_matmul(Translation& node) {
   const ValueId sum = node.add(OpKind::MatMulInteger,
                                {a[0], node.input(1), a[2], scalar_if_one(node, node.optional_input(3))});
   const ValueId scale = node.add(OpKind::Mul, {a[1], scalar_if_one(node, node.input(2))});
-  const ValueId factor = as_float(node, sum, DType::F32);
+  const ValueId factor = as_type(node, sum, DType::F32);
   if (!node.has_input(4)) return node.finish(OpKind::Mul, {factor, scale});
   node.finish(OpKind::Add, {node.add(OpKind::Mul, {factor, scale}), node.input(4)});
 }

@@ -90,6 +90,9 @@ bool makes_sizes(const Graph& graph, const Node& node) {
   return false;
 }
 
+// Strings are objects: each Value of them is a dense tensor of its own, which strides never address.
+bool holds_strings(const Graph& graph, ValueId id) { return graph.value(id).dtype == DType::String; }
+
 class LayoutAssignment {
  public:
   explicit LayoutAssignment(Graph& graph) : graph_(graph), consumers_(graph.consumers()) {}
@@ -127,7 +130,7 @@ class LayoutAssignment {
 
   AxisOrder chosen_order(const Node& node, ValueId output) const {
     const std::size_t rank = graph_.value(output).shape->size();
-    if (makes_sizes(graph_, node)) return row_major(rank);
+    if (makes_sizes(graph_, node) || holds_strings(graph_, output)) return row_major(rank);
     if (rank >= 3 && makes_channels_last(node.op)) return channels_last(rank);
     if (node.op == OpKind::Transpose && order_of(node.inputs[0])) return transposed_order(node);
     if (follows_input_order(node)) {
@@ -166,7 +169,8 @@ class LayoutAssignment {
       if (node.op != OpKind::Transpose || !has(node, "perm")) continue;
       const ValueId input = node.inputs[0];
       const auto permutation = integers(node, "perm");
-      if (!order_of(input) || *order_of(input) != row_major(permutation.size()) || !owns_memory(input) ||
+      if (holds_strings(graph_, input) || !order_of(input) ||
+          *order_of(input) != row_major(permutation.size()) || !owns_memory(input) ||
           makes_sizes(graph_, graph_.node(graph_.value(input).producer)) ||
           consumers_[input.index].size() != 1 || graph_.is_output(input) || permutation.empty() ||
           permutation.back() != static_cast<std::int64_t>(permutation.size()) - 1) {
@@ -188,8 +192,9 @@ class LayoutAssignment {
     placements_.resize(graph_.value_count());
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const NodeId id = *it;
-      if (graph_.node(id).op == OpKind::Concat && graph_.value(graph_.node(id).outputs[0]).shape)
-        place_inputs(id);
+      if (graph_.node(id).op != OpKind::Concat) continue;
+      const ValueId whole = graph_.node(id).outputs[0];
+      if (graph_.value(whole).shape && !holds_strings(graph_, whole)) place_inputs(id);
     }
   }
 
@@ -217,8 +222,8 @@ class LayoutAssignment {
 
   void assign(NodeId id) {
     const Node& node = graph_.node(id);
-    if (is_view_operator(node.op) && !makes_sizes(graph_, node) && graph_.value(node.inputs[0]).layout &&
-        assign_views(id)) {
+    if (is_view_operator(node.op) && !makes_sizes(graph_, node) && !holds_strings(graph_, node.inputs[0]) &&
+        graph_.value(node.inputs[0]).layout && assign_views(id)) {
       return;
     }
     for (const ValueId input : graph_.node(id).inputs) assign_inserted_copy(input);
