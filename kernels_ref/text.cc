@@ -1,5 +1,6 @@
 // Operators on strings, which are UTF-8.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -72,12 +73,14 @@ using CaseMap = std::uint8_t* (*)(const std::uint8_t*, std::size_t, const char*,
 
 // `language`: the ISO 639 code that decides on special rules, or empty.
 std::string mapped(const std::string& text, CaseMap map, const std::string& language) {
+  if (text.empty()) return text;
+  if (u8_check(bytes(text), text.size()) != nullptr)
+    throw_caller(ErrorCode::InvalidArgument, "'{}' is not valid UTF-8", text);
   std::size_t length = 0;
   const std::unique_ptr<std::uint8_t, decltype(&std::free)> result(
       map(bytes(text), text.size(), language.empty() ? nullptr : language.c_str(), nullptr, nullptr, &length),
       &std::free);
-  if (result == nullptr && length == 0 && text.empty()) return {};
-  if (result == nullptr) throw_caller(ErrorCode::InvalidArgument, "'{}' is not valid UTF-8", text);
+  if (result == nullptr) throw_environment(ErrorCode::OutOfMemory, "cannot change the case of a string");
   return {reinterpret_cast<const char*>(result.get()), length};
 }
 

@@ -1,0 +1,96 @@
+// A model of one node whose inputs are fed as graph inputs, run by the reference kernels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels_ref/reference.h"
+#include "tests/frontend/model_builder.h"
+
+namespace kiln::frontend::testing {
+
+class SingleNode {
+ public:
+  SingleNode(std::int64_t opset, const std::string& op, const std::string& domain = {},
+             std::int64_t domain_version = 1)
+      : builder_(opset, domain, domain_version), node_(&builder_.node(op, {}, {}, domain)) {}
+
+  onnx::NodeProto& node() { return *node_; }
+
+  SingleNode& absent() {
+    node_->add_input("");
+    return *this;
+  }
+  // `type` is ONNX's number of the element type.
+  template <typename T>
+  SingleNode& with(DType dtype, int type, const Extents& extents, const std::vector<T>& values) {
+    const std::string name = "x" + std::to_string(node_->input_size());
+    std::vector<DimSpec> dims;
+    for (const std::int64_t extent : extents) dims.emplace_back(static_cast<int>(extent));
+    builder_.input(name, dims, type);
+    node_->add_input(name);
+    inputs_.push_back(Tensor::from(dtype, extents, std::span<const T>(values)));
+    return *this;
+  }
+  SingleNode& floats(const Extents& extents, const std::vector<float>& values) {
+    return with(DType::F32, onnx::TensorProto::FLOAT, extents, values);
+  }
+  SingleNode& integers(const Extents& extents, const std::vector<std::int64_t>& values) {
+    return with(DType::I64, onnx::TensorProto::INT64, extents, values);
+  }
+  SingleNode& bytes(const Extents& extents, const std::vector<std::uint8_t>& values) {
+    return with(DType::U8, onnx::TensorProto::UINT8, extents, values);
+  }
+  SingleNode& strings(const Extents& extents, const std::vector<std::string>& values) {
+    return with(DType::String, onnx::TensorProto::STRING, extents, values);
+  }
+
+  graph::Graph load(int outputs = 1) {
+    while (node_->output_size() < outputs) {
+      const std::string name = "y" + std::to_string(node_->output_size());
+      node_->add_output(name);
+      builder_.output(name);
+    }
+    return builder_.load();
+  }
+  std::vector<Tensor> run(int outputs = 1) { return reference::evaluate(load(outputs), inputs_, {}); }
+
+  // The code of the Error that loading throws, or nothing.
+  std::optional<ErrorCode> load_error() {
+    try {
+      load();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return std::nullopt;
+  }
+
+  template <typename T>
+  static std::vector<T> elements(const Tensor& tensor) {
+    const auto values = tensor.as<T>();
+    return {values.begin(), values.end()};
+  }
+
+ private:
+  ModelBuilder builder_;
+  onnx::NodeProto* node_;
+  std::vector<Tensor> inputs_;
+};
+
+inline void set_texts(onnx::NodeProto& node, const std::string& name,
+                      const std::vector<std::string>& values) {
+  auto& attribute = set(node, name);
+  attribute.set_type(onnx::AttributeProto::STRINGS);
+  for (const std::string& value : values) attribute.add_strings(value);
+}
+
+inline onnx::TensorProto& set_tensor(onnx::NodeProto& node, const std::string& name, std::int64_t size,
+                                     int type) {
+  auto& attribute = set(node, name);
+  attribute.set_type(onnx::AttributeProto::TENSOR);
+  attribute.mutable_t()->set_data_type(type);
+  attribute.mutable_t()->add_dims(size);
+  return *attribute.mutable_t();
+}
+
+}  // namespace kiln::frontend::testing
