@@ -40,8 +40,8 @@ TEST(Strings, MoveAsObjects) {
   for (const std::int64_t rows : {2, 1, 5, 0}) {
     Strings x;
     for (int i = 0; i < rows * 3; ++i) x.push_back(word(i));
-    const auto results =
-        session.run({{"x", Tensor::from(DType::String, {rows, 3}, std::span<const std::string>(x))}});
+    const Tensor given = Tensor::from(DType::String, {rows, 3}, std::span<const std::string>(x));
+    const auto results = session.run({{"x", given}});
     Strings transposed, part;
     for (int column = 0; column < 3; ++column) {
       for (int row = 0; row < rows; ++row) transposed.push_back(word(row * 3 + column));
