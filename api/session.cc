@@ -75,9 +75,14 @@ std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph,
 std::vector<Tensor> in_model_order(const std::vector<ValueInfo>& inputs, std::span<const NamedTensor> given) {
   std::vector<Tensor> ordered(inputs.size());
   std::vector<bool> seen(inputs.size(), false);
+  const auto find = [&](std::size_t from, const std::string& name) {
+    return std::find_if(inputs.begin() + static_cast<std::ptrdiff_t>(from), inputs.end(),
+                        [&](const ValueInfo& info) { return info.name == name; });
+  };
+  std::size_t next = 0;  // most callers keep the order
   for (const NamedTensor& named : given) {
-    const auto found = std::find_if(inputs.begin(), inputs.end(),
-                                    [&](const ValueInfo& info) { return info.name == named.name; });
+    auto found = find(next, named.name);
+    if (found == inputs.end()) found = find(0, named.name);
     if (found == inputs.end()) {
       std::string known;
       for (const ValueInfo& info : inputs) known += (known.empty() ? "" : ", ") + info.name;
@@ -88,6 +93,7 @@ std::vector<Tensor> in_model_order(const std::vector<ValueInfo>& inputs, std::sp
     if (seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is given twice", named.name);
     seen[i] = true;
     ordered[i] = named.tensor;
+    next = i + 1;
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is not given", inputs[i].name);

@@ -29,6 +29,8 @@ using graph::ValueId;
 constexpr int kNoUnit = -1;
 // Units looked at before a dependency is assumed: keeps the sweep linear on long chains.
 constexpr std::size_t kDependencySearchLimit = 512;
+// Passes over a row in one Region: each computes again what the ones before it made of the row.
+constexpr int kMaxPasses = 4;
 
 // A Region under construction.
 struct Unit {
@@ -114,6 +116,24 @@ bool is_embedded(const Graph& graph, const Node& node, std::size_t operand) {
   return (!reads_memory || is_fill) && value.constant && value.constant->elements() == 1;
 }
 
+// Passes over its rows that a node adds to those that its operands need: a norm and a softmax need two
+// numbers of a row, one after the other.
+int own_passes(const Node& node) {
+  if (contract(node.op).fusion != FusionClass::Rows) return 0;
+  switch (node.op) {
+    case OpKind::Softmax:
+    case OpKind::LogSoftmax:
+    case OpKind::LayerNormalization:
+    case OpKind::InstanceNormalization:
+    case OpKind::GroupNormalization:
+    case OpKind::MeanVarianceNormalization:
+    case OpKind::ReduceLogSumExp:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
 // Movement whose Template applies elementwise nodes to what it moves.
 bool moves_with_epilogue(OpKind op) {
   return op == OpKind::Gather || op == OpKind::Pad || op == OpKind::Resize;
@@ -132,6 +152,7 @@ class RegionForming {
  public:
   explicit RegionForming(const Graph& graph) : graph_(graph), order_(graph.topological_order()) {
     unit_of_.assign(graph.node_count(), kNoUnit);
+    passes_.assign(graph.node_count(), 0);
     position_.resize(graph.node_count());
     for (std::size_t i = 0; i < order_.size(); ++i) position_[order_[i].index] = i;
   }
@@ -248,7 +269,20 @@ class RegionForming {
     }
     if (*input.shape != unit.space) return "its rows differ";
     if (unit.kind == FusionClass::Rows && *axes != unit.rows) return "it reduces other axes";
+    if (passes_with(node, unit) > kMaxPasses) return "too many passes over a row";
     return {};
+  }
+
+  // Passes over a row until the node's result is there, if it is in `unit`.
+  int passes_with(const Node& node, const Unit& unit) const {
+    int before = 0;
+    for (const ValueId input : node.inputs) {
+      const int producer = input ? unit_of_value(input) : kNoUnit;
+      if (producer != kNoUnit && &units_[as_index(producer)] == &unit) {
+        before = std::max(before, passes_[graph_.value(input).producer.index]);
+      }
+    }
+    return before + own_passes(node);
   }
 
   // Values that `unit` would read from outside with node `id` in it.
@@ -292,6 +326,7 @@ class RegionForming {
     const Node& node = graph_.node(id);
     Unit& unit = units_[as_index(unit_number)];
     unit.inputs = inputs_after(id, unit);
+    passes_[id.index] = passes_with(node, unit);
     if (contract(node.op).fusion == FusionClass::Rows && unit.kind == FusionClass::Elementwise) {
       unit.kind = FusionClass::Rows;
       unit.root = id;
@@ -321,6 +356,7 @@ class RegionForming {
     }
     for (const ValueId input : data_inputs(graph_, node)) unit.inputs.insert(input);
     unit_of_[id.index] = static_cast<int>(units_.size());
+    passes_[id.index] = own_passes(node);
     units_.push_back(std::move(unit));
   }
 
@@ -332,11 +368,13 @@ class RegionForming {
 
   std::vector<RegionDecision> ordered() {
     const auto consumers = graph_.consumers();
+    std::vector<bool> is_output(graph_.value_count(), false);
+    for (const ValueId output : graph_.outputs) is_output[output.index] = true;
     std::vector<RegionDecision> decisions;
     for (const std::size_t i : topological_units()) {
       Unit& unit = units_[i];
       RegionDecision decision;
-      decision.region = finished(unit, consumers);
+      decision.region = finished(unit, consumers, is_output);
       decision.notes = std::move(unit.notes);
       decisions.push_back(std::move(decision));
     }
@@ -385,7 +423,8 @@ class RegionForming {
     return result;
   }
 
-  Region finished(const Unit& unit, const std::vector<std::vector<NodeId>>& consumers) const {
+  Region finished(const Unit& unit, const std::vector<std::vector<NodeId>>& consumers,
+                  const std::vector<bool>& is_output) const {
     Region region{.nodes = unit.nodes,
                   .root = unit.root,
                   .inputs = {unit.inputs.begin(), unit.inputs.end()},
@@ -399,7 +438,7 @@ class RegionForming {
         const auto& readers = consumers[output.index];
         const bool leaves = std::any_of(readers.begin(), readers.end(),
                                         [&](NodeId reader) { return unit_of_[reader.index] != number; });
-        if (leaves || graph_.is_output(output)) region.outputs.push_back(output);
+        if (leaves || is_output[output.index]) region.outputs.push_back(output);
       }
     }
     return region;
@@ -416,6 +455,7 @@ class RegionForming {
   std::vector<NodeId> order_;
   std::vector<std::size_t> position_;
   std::vector<int> unit_of_;
+  std::vector<int> passes_;  // over a row of its unit, until a node's results are there
   std::vector<Unit> units_;
 };
 

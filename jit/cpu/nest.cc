@@ -191,6 +191,8 @@ void Nest::run_lanes() {
   Span span{nullptr, nullptr};
   llvm::Value* live_everywhere = nullptr;
   std::vector<const Root*> open_ended;
+  live_ends_.clear();
+  dead_elements_.clear();
   const auto extend = [&](const Span& other) {
     span.low = span.low == nullptr ? other.low : code_.min(span.low, other.low);
     span.high = span.high == nullptr ? other.high : code_.max(span.high, other.high);

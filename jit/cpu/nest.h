@@ -64,7 +64,9 @@ class Nest {
   void visit_conditions(tile::ValueId value, const Coordinates& at,
                         const std::function<void(const Condition&)>& visit);
   llvm::Value* live_end(tile::ValueId value, const Coordinates& at);
+  llvm::Value* find_live_end(tile::ValueId value, const Coordinates& at);
   llvm::Constant* dead_element(tile::ValueId value, const Coordinates& at);
+  llvm::Constant* find_dead_element(tile::ValueId value, const Coordinates& at);
   llvm::Value* is_identity(const Root& root, llvm::Value* element);
 
   Lowering& l_;
@@ -82,6 +84,9 @@ class Nest {
   Coordinates at_;  // along the axes of the space
   tile::ValueId materialized_;
   std::set<Lowering::MemoKey> visited_;
+  // What live_end() and dead_element() found: an operand with two readers is looked at once.
+  std::map<Lowering::MemoKey, llvm::Value*> live_ends_;
+  std::map<Lowering::MemoKey, llvm::Constant*> dead_elements_;
   std::map<const Root*, llvm::Value*> last_elements_;
 };
 

@@ -179,6 +179,12 @@ void Nest::visit_root(const Root& root, const std::function<void(const Condition
 // Null if the elements beyond are not all the same.
 llvm::Value* Nest::live_end(ValueId value, const Coordinates& at) {
   if (plan_.is_scalar(value) || !plan_.is_inline(value)) return nullptr;
+  const Lowering::MemoKey key = l_.memo_key(value, at);
+  if (const auto found = live_ends_.find(key); found != live_ends_.end()) return found->second;
+  return live_ends_[key] = find_live_end(value, at);
+}
+
+llvm::Value* Nest::find_live_end(ValueId value, const Coordinates& at) {
   const Op& source = kernel_.op(plan_.definer(value));
   Coordinate origin;
   origin.base = code_.index(0);
@@ -239,6 +245,14 @@ llvm::Constant* Nest::dead_element(ValueId value, const Coordinates& at) {
   }
   // What does not vary along the vectors has no end.
   if (plan_.is_scalar(value) || !plan_.is_inline(value) || !varies(at)) return nullptr;
+  const Lowering::MemoKey key = l_.memo_key(value, at);
+  if (const auto found = dead_elements_.find(key); found != dead_elements_.end()) return found->second;
+  return dead_elements_[key] = find_dead_element(value, at);
+}
+
+llvm::Constant* Nest::find_dead_element(ValueId value, const Coordinates& at) {
+  const Op& source = kernel_.op(plan_.definer(value));
+  const DType dtype = kernel_.type(value).element;
   Coordinate origin;
   origin.base = code_.index(0);
   switch (source.code) {

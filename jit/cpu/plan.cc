@@ -153,18 +153,27 @@ bool Plan::depends_on(ValueId value, ValueId source) const {
 }
 
 bool Plan::is_elementwise_of(ValueId value, ValueId source) const {
-  if (value == source) return true;
-  if (!is_inline(value)) return true;  // it does not depend on `source` at all
-  const Op& op = kernel_.op(definer_[value.index]);
-  for (const ValueId operand : op.operands) {
-    if (kernel_.type(operand).is_view() || !depends_on(operand, source)) continue;
+  enum class Reads : std::uint8_t { Nothing, SamePosition, Elsewhere };  // of `source`
+  std::map<ValueId, Reads> known;
+  const auto go = [&](auto&& self, ValueId id) -> Reads {
+    if (id == source) return Reads::SamePosition;
+    if (!is_inline(id)) return Reads::Nothing;
+    if (const auto found = known.find(id); found != known.end()) return found->second;
+    const Op& op = kernel_.op(definer_[id.index]);
     const bool aligned = op.code == Opcode::Elementwise || op.code == Opcode::Cast ||
                          op.code == Opcode::Bitcast || op.code == Opcode::Mask ||
                          op.code == Opcode::Broadcast || op.code == Opcode::Reshape;
-    if (!aligned || kernel_.type(operand).elements() != kernel_.type(value).elements()) return false;
-    if (!is_elementwise_of(operand, source)) return false;
-  }
-  return true;
+    Reads reads = Reads::Nothing;
+    for (const ValueId operand : op.operands) {
+      if (kernel_.type(operand).is_view()) continue;
+      Reads own = self(self, operand);
+      const bool same_size = kernel_.type(operand).elements() == kernel_.type(id).elements();
+      if (own != Reads::Nothing && !(aligned && same_size)) own = Reads::Elsewhere;
+      reads = std::max(reads, own);
+    }
+    return known[id] = reads;
+  };
+  return go(go, value) != Reads::Elsewhere;
 }
 
 int Plan::work(ValueId value) const {

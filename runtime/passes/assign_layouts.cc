@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "ir/base/errors.h"
@@ -287,10 +288,10 @@ class LayoutAssignment {
 
   // Graph outputs are dense row-major and share memory with nothing else.
   void give_outputs_their_own_memory() {
-    std::vector<ValueId> seen;
+    std::set<ValueId> seen;
     for (ValueId& output : graph_.outputs) {
       const graph::Value& value = graph_.value(output);
-      const bool shared = std::find(seen.begin(), seen.end(), output) != seen.end();
+      const bool shared = seen.contains(output);
       const bool right = value.producer && value.layout && value.layout->storage == output &&
                          is_dense(*value.shape, value.layout->strides);
       if (value.shape && (shared || !right)) {
@@ -301,7 +302,7 @@ class LayoutAssignment {
         std::swap(graph_.value(copy).name, graph_.value(output).name);
         output = copy;
       }
-      seen.push_back(output);
+      seen.insert(output);
     }
   }
 

@@ -129,6 +129,22 @@ TEST(Lower, DeepExpressions) {
   expect_equal(k.finish(), {Matrix({70}).fill(1), Matrix({70})});
 }
 
+// What is read twice is looked at once, be it 2^40 times by way of its readers' readers.
+TEST(Lower, SharedOperands) {
+  KernelBuilder k("shared");
+  const View x = k.input("x", matrix());
+  const View y = k.output("y", matrix());
+  k.grid([&]() -> Indices { return {x.dim(0)}; });
+  const Expr r = k.program_id(0);
+  Expr v = x.load({r, 0}, {1, 100});
+  for (int n = 0; n < 40; ++n) v = max(v * 0.5, v - 1.0);
+  y.store({r, 0}, v - k.broadcast(k.reduce(Combiner::Max, v, 1), {1, 100}));
+  const Kernel kernel = k.finish();
+  for (const std::int64_t n : {1, 64, 99, 100}) {
+    expect_equal(kernel, {Matrix({3, n}).fill(1), Matrix({3, n})});
+  }
+}
+
 TEST(Lower, NestedReductions) {
   KernelBuilder k("nested");
   const View x = k.input("x", Type::view(DType::F32, {4, 5, 6, 7, 3, 16}));
