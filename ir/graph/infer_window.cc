@@ -31,7 +31,8 @@ std::vector<std::int64_t> complete(Inference& op, std::string_view attribute, st
   }
   for (const std::int64_t value : values) {
     if (value < low || value > INT32_MAX) {
-      op.fail(ErrorCode::InvalidModel, "{} has the entry {}, expected at least {}", attribute, value, low);
+      op.fail(ErrorCode::InvalidModel, "{} has the entry {}, expected {} to {}", attribute, value, low,
+              INT32_MAX);
     }
   }
   return {values.begin(), values.end()};

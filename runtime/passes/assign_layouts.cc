@@ -279,11 +279,15 @@ class LayoutAssignment {
       return;
     }
     const AxisOrder* order = order_of(id);
-    value.layout =
-        Layout{.storage = id,
-               .offset = 0,
-               .strides = strides_in_order(*value.shape, order ? *order : row_major(value.shape->size())),
-               .halo = {}};
+    try {
+      value.layout =
+          Layout{.storage = id,
+                 .offset = 0,
+                 .strides = strides_in_order(*value.shape, order ? *order : row_major(value.shape->size())),
+                 .halo = {}};
+    } catch (Error& error) {  // more elements than a number counts
+      throw error.with("value", value.name);
+    }
   }
 
   // Graph outputs are dense row-major and share memory with nothing else.
