@@ -117,6 +117,8 @@ def parse_arguments(arguments):
 def make_input(name, dtype, extents, rule, seed):
     """Floats uniform in [-1, 1), masks 1, token types 0, positions counted, other integers in [0, 100)."""
     random = np.random.default_rng([zlib.crc32(name.encode()), seed])
+    if dtype not in NUMPY_TYPES:
+        raise Failure(f'no random values of {dtype} for input {name}')
     kind = np.dtype(NUMPY_TYPES[dtype])
     lower = name.lower()
     rule = rule or ('const:1' if 'mask' in lower else 'uniform:-1:1' if kind.kind == 'f' else 'arange' if 'position' in lower
