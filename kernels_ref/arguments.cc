@@ -72,6 +72,24 @@ void expect_rank(std::string_view what, const Tensor& tensor, std::int64_t minim
   }
 }
 
+std::int64_t expect_bounded(std::int64_t elements, std::string_view what) {
+  if (elements > kMostElements) {
+    throw_caller(ErrorCode::LimitExceeded, "{} would have {} elements, expected at most {}", what, elements,
+                 kMostElements);
+  }
+  return elements;
+}
+
+void expect_bounded(const Extents& extents, std::string_view what) {
+  for (const std::int64_t extent : extents) {
+    if (extent < 0) {
+      throw_caller(ErrorCode::InvalidArgument, "{} would be {}, extents cannot be negative", what,
+                   to_string(extents));
+    }
+  }
+  expect_bounded(element_count(extents), what);
+}
+
 std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end) {
   std::int64_t result = 1;
   for (std::size_t axis = begin; axis < end; ++axis) result *= extents[axis];

@@ -33,6 +33,13 @@ void expect_extents(std::string_view what, const Tensor& tensor, const Extents& 
 // Throws Error (caller, shape_mismatch) if the rank is below `minimum`.
 void expect_rank(std::string_view what, const Tensor& tensor, std::int64_t minimum);
 
+// Most elements of a result whose size is a number in the data rather than that of an input.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
+// Throws Error (caller, limit_exceeded) beyond that; returns its argument.
+std::int64_t expect_bounded(std::int64_t elements, std::string_view what);
+// The same for the product of extents, and Error (caller, invalid_argument) for a negative one.
+void expect_bounded(const Extents& extents, std::string_view what);
+
 // Product of extents [begin, end).
 std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end);
 inline std::int64_t product(const Extents& extents) { return product(extents, 0, extents.size()); }

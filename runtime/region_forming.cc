@@ -78,6 +78,7 @@ bool says_where(const Node& node, std::size_t operand) {
     case FusionClass::Movement:
     case FusionClass::Shape:
     case FusionClass::Opaque:
+    case FusionClass::Random:
       break;
   }
   switch (node.op) {
@@ -251,6 +252,7 @@ class RegionForming {
       case FusionClass::View:
       case FusionClass::Shape:
       case FusionClass::Opaque:
+      case FusionClass::Random:
         return false;
     }
     return false;

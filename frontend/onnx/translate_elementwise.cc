@@ -61,6 +61,13 @@ void cast(Translation& node) {
   node.finish(OpKind::Cast, node.inputs);
 }
 
+void bit_cast(Translation& node) {
+  const std::optional<std::int64_t> to = node.take_integer("to");
+  if (!to) node.invalid("attribute 'to' is missing");
+  node.finish(OpKind::BitCast, node.inputs,
+              {{"to", static_cast<std::int64_t>(require_dtype(*to, "attribute 'to'"))}});
+}
+
 // Bounds were attributes, in opset 6 with the extremes of f32 as defaults.
 void clip_attributes(Translation& node) {
   node.drop({"consumed_inputs"});

@@ -173,4 +173,23 @@ void skip_layer_normalization(Translation& node) {
   }
 }
 
+// The distinct elements in order of appearance, for each element its place among them, and their counts.
+void unique_microsoft(Translation& node) {
+  const std::vector<ValueId> made =
+      node.add_many(OpKind::Unique, {node.input(0)}, {{"sorted", std::int64_t{0}}}, 4);
+  node.finish_with({made[0], made[2], made[3]});
+}
+
+// Distances between the rows of A and those of B.
+void cdist(Translation& node) {
+  const std::string metric = node.take_text("metric", "sqeuclidean");
+  if (metric != "sqeuclidean" && metric != "euclidean") {
+    node.unsupported(fmt::format("metric '{}' is not supported, expected sqeuclidean or euclidean", metric));
+  }
+  const ValueId a = node.add(OpKind::Unsqueeze, {node.input(0), node.integers({1})});
+  const ValueId b = node.add(OpKind::Unsqueeze, {node.input(1), node.integers({0})});
+  node.finish(metric == "euclidean" ? OpKind::ReduceL2 : OpKind::ReduceSumSquare,
+              {node.add(OpKind::Sub, {a, b}), node.integers({2})}, {{"keepdims", std::int64_t{0}}});
+}
+
 }  // namespace kiln::frontend::translate

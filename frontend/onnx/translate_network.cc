@@ -7,6 +7,13 @@
 namespace kiln::frontend::translate {
 namespace {
 
+// A value as its intermediate results are computed: f16 and bf16 as f32.
+ValueId widened(Translation& node, ValueId value) {
+  const DType type = node.dtype(value);
+  if (type != DType::F16 && type != DType::BF16) return value;
+  return node.add(OpKind::Cast, {value}, {{"to", static_cast<std::int64_t>(DType::F32)}});
+}
+
 Attributes axis_attribute(std::int64_t axis) { return {{"axis", axis}}; }
 
 // Reshapes a vector of channels so that it broadcasts along axis 1 of a value of `rank`.
@@ -140,6 +147,29 @@ void image_scaler(Translation& node) {
   if (!rank) node.unsupported("its input has no known rank");
   const ValueId vector = node.numbers(type, {static_cast<std::int64_t>(bias->size())}, *bias);
   node.finish(OpKind::Add, {scaled, along_channels(node, vector, *rank)});
+}
+
+// Y = A * sigmoid(alpha * A) * B
+void swiglu(Translation& node) {
+  const ValueId a = node.input(0), b = node.input(1);
+  const ValueId gate = node.add(OpKind::Swish, {widened(node, a)}, {{"alpha", node.take_number("alpha", 1)}});
+  const ValueId wide_b = widened(node, b);
+  if (wide_b == b) return node.finish(OpKind::Mul, {gate, b});
+  node.finish(OpKind::Cast, {node.add(OpKind::Mul, {gate, wide_b})},
+              {{"to", static_cast<std::int64_t>(node.dtype(a))}});
+}
+
+// Scores -> the loss of their log-softmax over axis 1, and that itself.
+void softmax_cross_entropy_loss(Translation& node) {
+  const ValueId scores = node.input(0);
+  const std::int64_t type = static_cast<std::int64_t>(node.dtype(scores));
+  const ValueId log_prob = node.add(OpKind::LogSoftmax, {widened(node, scores)}, axis_attribute(1));
+  ValueId weights = node.optional_input(2);
+  if (weights) weights = widened(node, weights);
+  const ValueId loss = node.add(OpKind::NegativeLogLikelihoodLoss, {log_prob, node.input(1), weights},
+                                std::move(node.attributes));
+  node.finish_output(0, OpKind::Cast, {loss}, {{"to", type}});
+  node.finish_output(1, OpKind::Cast, {log_prob}, {{"to", type}});
 }
 
 }  // namespace kiln::frontend::translate

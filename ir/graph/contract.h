@@ -20,6 +20,7 @@ enum class FusionClass : std::uint8_t {
   Movement,     // Concat, Pad, Gather, DepthToSpace ...: moves elements, not always as strides
   Shape,        // Shape, Size, ConstantOfShape, Range ...: host arithmetic on few integers
   Opaque,       // reference kernels only
+  Random,       // the same, and each run draws anew: never folded, never merged with an equal node
 };
 
 struct OperandSpec {

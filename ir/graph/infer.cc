@@ -84,6 +84,15 @@ std::size_t Inference::normalize_axis(std::size_t rank) {
   return axis;
 }
 
+DType Inference::dtype_attribute(std::string_view attribute) const {
+  const std::int64_t number = integer(node_, attribute);
+  if (number < 0 || number > static_cast<std::int64_t>(DType::String)) {
+    fail(ErrorCode::InvalidModel, "attribute \"{}\" is {}, which is not the number of a type", attribute,
+         number);
+  }
+  return static_cast<DType>(number);
+}
+
 Dim Inference::same(const Dim& a, const Dim& b, std::string_view what) {
   if (a == b) return a;
   const Dim difference = a - b;

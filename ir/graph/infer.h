@@ -60,6 +60,9 @@ class Inference {
   // The attribute "axis", replaced in the node by its normal form.
   std::size_t normalize_axis(std::size_t rank);
 
+  // A dtype given by its number in an attribute; throws if it is none.
+  DType dtype_attribute(std::string_view attribute) const;
+
   // Two extents that must be the same: the simpler one. Adds a Guard if it cannot be proved, throws if it
   // is impossible.
   Dim same(const Dim& a, const Dim& b, std::string_view what);

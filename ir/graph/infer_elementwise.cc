@@ -6,16 +6,6 @@
 namespace kiln::graph {
 namespace {
 
-// A dtype given by its number in an attribute.
-DType dtype_attribute(const Inference& op, const Node& node, std::string_view attribute) {
-  const std::int64_t number = integer(node, attribute);
-  if (number < 0 || number > static_cast<std::int64_t>(DType::String)) {
-    op.fail(ErrorCode::InvalidModel, "attribute \"{}\" is {}, which is not the number of a type", attribute,
-            number);
-  }
-  return static_cast<DType>(number);
-}
-
 // Shape of an operand that is broadcast to `shape` without changing it, such as a scale along one axis.
 void check_broadcasts_to(Inference& op, std::size_t operand, const Shape& shape, std::string_view what) {
   const std::optional<Shape>& got = op.shape(operand);
@@ -94,7 +84,7 @@ void infer_clip(Graph& graph, Node& node) {
 
 void infer_cast(Graph& graph, Node& node) {
   Inference op(graph, node);
-  op.set_dtype(0, dtype_attribute(op, node, "to"));
+  op.set_dtype(0, op.dtype_attribute("to"));
   op.set_shape(0, op.shape(0));
 }
 
@@ -131,8 +121,7 @@ void infer_quantize(Graph& graph, Node& node) {
   check_scale(op, 1, "y_scale");
   check_scale(op, 2, "y_zero_point");
   if (!op.has_input(2)) {
-    op.set_dtype(0,
-                 integer(node, "output_dtype") < 0 ? DType::U8 : dtype_attribute(op, node, "output_dtype"));
+    op.set_dtype(0, integer(node, "output_dtype") < 0 ? DType::U8 : op.dtype_attribute("output_dtype"));
   }
   op.set_shape(0, op.shape(0));
 }
@@ -141,8 +130,7 @@ void infer_dequantize(Graph& graph, Node& node) {
   Inference op(graph, node);
   check_scale(op, 1, "x_scale");
   check_scale(op, 2, "x_zero_point");
-  op.set_dtype(
-      0, integer(node, "output_dtype") < 0 ? op.input(1).dtype : dtype_attribute(op, node, "output_dtype"));
+  op.set_dtype(0, integer(node, "output_dtype") < 0 ? op.input(1).dtype : op.dtype_attribute("output_dtype"));
   op.set_shape(0, op.shape(0));
 }
 
@@ -155,7 +143,7 @@ void infer_dynamic_quantize(Graph& graph, Node& node) {
 
 void infer_eye_like(Graph& graph, Node& node) {
   Inference op(graph, node);
-  op.set_dtype(0, has(node, "dtype") ? dtype_attribute(op, node, "dtype") : op.input(0).dtype);
+  op.set_dtype(0, has(node, "dtype") ? op.dtype_attribute("dtype") : op.input(0).dtype);
   op.set_shape(0, op.shape_of_rank(0, 2, 2));
 }
 

@@ -1,4 +1,4 @@
-// Convolution and pooling: operators with a window that slides over the spatial axes.
+// Convolution and pooling, and what undoes them: operators with a window that slides over the spatial axes.
 #include <algorithm>
 
 #include "ir/graph/infer.h"
@@ -270,6 +270,116 @@ void infer_global_pool(Graph& graph, Node& node) {
   Shape y(x->size(), 1);
   y[0] = (*x)[0];
   y[1] = (*x)[1];
+  op.set_shape(0, y);
+}
+
+void infer_max_unpool(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
+  const std::optional<Shape>& indices = op.shape_of_rank(1, 3);
+  const std::size_t rank = x ? x->size() - 2 : integers(node, "kernel_shape").size();
+  const std::vector<std::int64_t> kernel = complete(op, "kernel_shape", rank, 1, 1);
+  const std::vector<std::int64_t> strides = complete(op, "strides", rank, 1, 1);
+  const std::vector<std::int64_t> pads = complete(op, "pads", 2 * rank, 0, 0);
+  if (x && indices) {
+    op.shape_of_rank(1, rank + 2, rank + 2);
+    for (std::size_t i = 0; i < rank + 2; ++i) op.same((*x)[i], (*indices)[i], "extents of X and I");
+  }
+  if (op.has_input(2)) {
+    const std::optional<std::vector<Dim>> wanted = op.elements(2);
+    if (wanted && wanted->size() != rank + 2) {
+      op.fail(ErrorCode::ShapeMismatch, "output_shape has {} elements, expected {}", wanted->size(),
+              rank + 2);
+    }
+    op.set_shape(0, wanted ? *wanted : op.fresh_shape(0, rank + 2));
+    return;
+  }
+  if (!x) {
+    op.set_shape(0, op.fresh_shape(0, rank + 2));
+    return;
+  }
+  Shape y = {(*x)[0], (*x)[1]};
+  for (std::size_t i = 0; i < rank; ++i) {
+    y.push_back(((*x)[2 + i] - 1) * Dim(strides[i]) + kernel[i] - pads[i] - pads[rank + i]);
+  }
+  op.set_shape(0, y);
+}
+
+void infer_col2im(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 3, 3);
+  const std::optional<std::vector<Dim>> image = op.elements(1), block = op.elements(2);
+  std::optional<std::size_t> rank;
+  for (const std::size_t operand : {1U, 2U}) {
+    const std::optional<Shape>& list = op.shape_of_rank(operand, 1, 1);
+    if (!list || !(*list)[0].is_constant()) continue;
+    const auto length = static_cast<std::size_t>((*list)[0].constant());
+    if (length > kMaxKnownElements) op.fail(ErrorCode::LimitExceeded, "image_shape has {} extents", length);
+    if (rank && *rank != length) {
+      op.fail(ErrorCode::ShapeMismatch,
+              "image_shape and block_shape have {} and {} elements, expected the same", *rank, length);
+    }
+    rank = length;
+  }
+  if (!rank) return;
+  complete(op, "strides", *rank, 1, 1);
+  complete(op, "dilations", *rank, 1, 1);
+  complete(op, "pads", 2 * *rank, 0, 0);
+  Shape y = {x ? (*x)[0] : op.fresh(0, 0)};
+  y.push_back(x && block ? floordiv((*x)[1], element_count(*block)) : op.fresh(0, 1));
+  for (std::size_t i = 0; i < *rank; ++i) y.push_back(image ? (*image)[i] : op.fresh(0, 2 + i));
+  op.set_shape(0, y);
+}
+
+void infer_deform_conv(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
+  const std::optional<Shape>& w = op.shape_of_rank(1, 3);
+  if (x && w && x->size() != w->size()) {
+    op.fail(ErrorCode::ShapeMismatch, "input has shape {} and weights have {}, expected the same rank",
+            op.text(*x), op.text(*w));
+  }
+  const std::int64_t group = group_count(op), offset_group = integer(node, "offset_group");
+  if (offset_group < 1)
+    op.fail(ErrorCode::InvalidModel, "offset_group is {}, expected at least 1", offset_group);
+  if (w) check_divides(op, group, (*w)[0]);
+  if (x) check_divides(op, offset_group, (*x)[1]);
+  if (x && w) op.same((*x)[1], (*w)[1] * Dim(group), "input channels");
+  if (w && op.has_input(3)) {
+    const std::optional<Shape>& bias = op.shape_of_rank(3, 1, 1);
+    if (bias) op.same((*bias)[0], (*w)[0], "channels of the bias");
+  }
+  const std::optional<std::vector<std::int64_t>> kernel = kernel_of_weights(op);
+  if (!kernel) {
+    if (x) {
+      Shape y = op.fresh_shape(0, x->size());
+      y[0] = (*x)[0];
+      if (w) y[1] = (*w)[0];
+      op.set_shape(0, y);
+    }
+    return;
+  }
+  Window window;
+  const std::size_t rank = kernel->size();
+  window.kernel = *kernel;
+  window.strides = complete(op, "strides", rank, 1, 1);
+  window.dilations = complete(op, "dilations", rank, 1, 1);
+  window.pads = complete(op, "pads", 2 * rank, 0, 0);
+  Shape y = {x ? (*x)[0] : op.fresh(0, 0), w ? (*w)[0] : op.fresh(0, 1)};
+  for (std::size_t i = 0; i < rank; ++i) {
+    y.push_back(x ? output_extent(window, i, (*x)[2 + i], false) : op.fresh(0, 2 + i));
+  }
+  for (const std::size_t operand : {2U, 4U}) {
+    if (!op.has_input(operand)) continue;
+    const std::optional<Shape>& field = op.shape_of_rank(operand, rank + 2, rank + 2);
+    Dim channels = Dim(offset_group) * (operand == 2 ? Dim(static_cast<std::int64_t>(rank)) : Dim(1));
+    for (const std::int64_t extent : *kernel) channels = channels * Dim(extent);
+    if (!field) continue;
+    op.same((*field)[1], channels, operand == 2 ? "channels of the offsets" : "channels of the mask");
+    if (!x) continue;
+    op.same((*field)[0], y[0], "batches of X and of offset or mask");
+    for (std::size_t i = 0; i < rank; ++i) op.same((*field)[2 + i], y[2 + i], "extents of offset or mask");
+  }
   op.set_shape(0, y);
 }
 

@@ -68,6 +68,7 @@ bool follows_input_order(const Node& node) {
     case FusionClass::Pool:
     case FusionClass::Shape:
     case FusionClass::Opaque:
+    case FusionClass::Random:
       return false;
   }
   return false;

@@ -60,6 +60,7 @@ std::int64_t reads_per_element(const Graph& graph, const Node& node) {
     case FusionClass::Dot:
     case FusionClass::Opaque:
     case FusionClass::Pool:
+    case FusionClass::Random:
       break;
     case FusionClass::Elementwise:
     case FusionClass::Rows:
@@ -88,6 +89,7 @@ std::int64_t reads_per_element(const Graph& graph, const Node& node) {
 // What folding the node takes; nothing if it cannot be folded, or only to something out of proportion.
 std::optional<Cost> folding_cost(const Graph& graph, const Node& node) {
   if (node.inputs.empty() || reference::find(node.op) == nullptr) return std::nullopt;
+  if (contract(node.op).fusion == FusionClass::Random) return std::nullopt;
   std::int64_t input_bytes = 0, input_elements = 0;
   for (const ValueId input : node.inputs) {
     if (!input) continue;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/graph/contract.h"
 #include "runtime/passes/passes.h"
 
 namespace kiln::runtime {
@@ -32,9 +33,6 @@ void merge_small_constants(Graph& graph) {
   }
 }
 
-// Results that differ between two equal nodes (random draws) must stay apart.
-bool is_deterministic(const Node& node) { return !node.inputs.empty(); }
-
 // Nodes of equal key are equal if their attributes are.
 using Key = std::tuple<graph::OpKind, std::vector<ValueId>, std::vector<bool>>;
 
@@ -56,7 +54,7 @@ void merge_common_nodes(Graph& graph) {
   std::map<Key, std::vector<NodeId>> known;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = graph.node(id);
-    if (!is_deterministic(node)) continue;
+    if (contract(node.op).fusion == graph::FusionClass::Random) continue;
     std::vector<NodeId>& candidates = known[key_of(node)];
     const auto equal = std::find_if(candidates.begin(), candidates.end(), [&](NodeId candidate) {
       return graph.node(candidate).attributes == node.attributes;

@@ -33,7 +33,7 @@ void scale_after_sums(graph::Graph& graph);
 void apply_numeric_law(graph::Graph& graph);
 
 // Nodes whose inputs are all constant become constants. A result is kept only up to 1 MiB, or up to twice the
-// bytes of the node's inputs, so that folding never explodes a model.
+// bytes of the node's inputs, so that folding never explodes a model. Random nodes stay.
 void fold_constants(graph::Graph& graph);
 
 // Values whose elements are known symbolically and constant become constants.
@@ -50,7 +50,7 @@ void canonicalise(graph::Graph& graph);
 // f64), else one multiplication and one addition per element.
 void fold_batch_normalization(graph::Graph& graph);
 
-// Equal nodes (kind, inputs, attributes) and equal small constants become one.
+// Equal nodes (kind, inputs, attributes) and equal small constants become one. Random nodes stay apart.
 void merge_common_nodes(graph::Graph& graph);
 
 // Nodes whose results nothing reads. Shape arithmetic whose consumers know the elements symbolically is dead.

@@ -505,5 +505,189 @@ TEST(Values, SmallMicrosoftForms) {
       {3}, 0);
 }
 
+// --- signals, images, losses, random numbers
+
+TEST(Values, WindowsOfConstantAndGivenSize) {
+  struct Window {
+    const char* op;
+    double a0, a1, a2;
+  };
+  constexpr double kTurn = 2 * 3.14159265358979323846;
+  for (const Window& window :
+       {Window{"HannWindow", 0.5, 0.5, 0}, Window{"HammingWindow", 25.0 / 46, 21.0 / 46, 0},
+        Window{"BlackmanWindow", 0.42, 0.5, 0.08}}) {
+    for (const int size : {1, 2, 9}) {
+      for (const bool periodic : {true, false}) {
+        Floats want;
+        for (int i = 0; i < size; ++i) {
+          const double angle = kTurn * i / std::max(periodic ? size : size - 1, 1);
+          want.push_back(
+              static_cast<float>(window.a0 - window.a1 * std::cos(angle) + window.a2 * std::cos(2 * angle)));
+        }
+        Single given(17, window.op);
+        set(given.node(), "periodic", periodic ? 1 : 0);
+        given.with<std::int32_t>(DType::I32, onnx::TensorProto::INT32, {}, {size});
+        expect_near(given.floats(), want, 1e-6F);
+        Single constant(17, window.op);
+        set(constant.node(), "periodic", periodic ? 1 : 0);
+        expect_near(constant.constant({size}).floats(), want, 1e-6F);
+      }
+    }
+  }
+  Single bytes(17, "HannWindow");
+  set(bytes.node(), "output_datatype", onnx::TensorProto::INT8);
+  EXPECT_EQ(Single::elements<std::int8_t>(bytes.constant({4}).result()),
+            (std::vector<std::int8_t>{0, 0, 1, 0}));
+}
+
+TEST(Values, DftAlongAnAttributeAxis) {
+  Single run(17, "DFT");
+  expect_near(run.with({1, 2, 2, 1}, {1, 2, 3, 4}).floats(), {4, 0, 6, 0, -2, 0, -2, 0});
+  Single last(17, "DFT");
+  set(last.node(), "axis", 2);
+  expect_near(last.with({1, 2, 2, 1}, {1, 2, 3, 4}).floats(), {3, 0, -1, 0, 7, 0, -1, 0});
+}
+
+TEST(Values, RfftAndBack) {
+  expect_near(Single(1, "Rfft", kMicrosoft).with({2, 4}, {1, 2, 3, 4, 0, 0, 0, 1}).floats(),
+              {10, 0, -2, 2, -2, 0, 1, 0, 0, 1, -1, 0});
+  Single back(1, "Irfft", kMicrosoft);
+  set(back.node(), "signal_ndim", 1);
+  expect_near(back.with({1, 3, 2}, {10, 0, -2, 2, -2, 0}).floats(), {1, 2, 3, 4});
+}
+
+TEST(Values, ComplexProducts) {
+  // (1 + 2i) (3 - i) = 5 + 5i; with the conjugate 3 + i: 1 + 7i.
+  expect_near(Single(1, "ComplexMul", kMicrosoft).with({1, 2}, {1, 2}).with({1, 2}, {3, -1}).floats(),
+              {5, 5});
+  expect_near(Single(1, "ComplexMulConj", kMicrosoft).with({1, 2}, {1, 2}).with({1, 2}, {3, -1}).floats(),
+              {1, 7});
+}
+
+TEST(Values, DistancesBetweenRows) {
+  Single squares(1, "CDist", kMicrosoft);
+  expect_near(squares.with({2, 2}, {0, 0, 3, 4}).with({1, 2}, {0, 1}).floats(), {1, 18});
+  Single roots(1, "CDist", kMicrosoft);
+  set_text(roots.node(), "metric", "euclidean");
+  expect_near(roots.with({2, 2}, {0, 0, 3, 4}).with({1, 2}, {0, 0}).floats(), {0, 5});
+}
+
+TEST(Values, UniqueInOrderOfAppearance) {
+  Single run(1, "Unique", kMicrosoft);
+  const std::vector<Tensor> made = run.output("idx").output("counts").with({4}, {2, 1, 2, 3}).all();
+  EXPECT_EQ(Single::elements<float>(made.at(0)), (Floats{2, 1, 3}));
+  EXPECT_EQ(Single::elements<std::int64_t>(made.at(1)), (std::vector<std::int64_t>{0, 1, 0, 2}));
+  EXPECT_EQ(Single::elements<std::int64_t>(made.at(2)), (std::vector<std::int64_t>{2, 1, 1}));
+}
+
+TEST(Values, GridSampleModesOfTwoDimensions) {
+  for (const auto& [opset, domain] : {std::pair(16, ""), std::pair(1, kMicrosoft)}) {
+    for (const char* mode : {"", "bilinear"}) {
+      Single run(opset, "GridSample", domain);
+      if (*mode != 0) set_text(run.node(), "mode", mode);
+      expect_near(run.with({1, 1, 1, 2}, {1, 3}).with({1, 1, 1, 2}, {0, 0}).floats(), {2});
+    }
+  }
+}
+
+TEST(Values, RoiAlignWithoutShift) {
+  Single run(10, "RoiAlign");
+  set(run.node(), "sampling_ratio", 1);
+  run.with({1, 1, 1, 4}, {1, 2, 3, 4}).with({1, 4}, {1, 0, 3, 0});
+  run.with<std::int64_t>(DType::I64, onnx::TensorProto::INT64, {1}, {0});
+  expect_near(run.floats(), {3});
+}
+
+TEST(Values, SwigluGatesWithAlpha) {
+  Single run(28, "SwiGLU");
+  set_number(run.node(), "alpha", 0.5F);
+  const Floats a = pattern({6}), b = pattern({6}, 3);
+  Floats want;
+  for (std::size_t i = 0; i < 6; ++i) {
+    want.push_back(static_cast<float>(a[i] / (1 + std::exp(-0.5 * a[i])) * b[i]));
+  }
+  expect_near(run.with({6}, a).with({6}, b).floats(), want);
+}
+
+TEST(Values, SoftmaxCrossEntropyWithItsLogarithms) {
+  Single run(13, "SoftmaxCrossEntropyLoss");
+  set_text(run.node(), "reduction", "sum");
+  const Floats x = pattern({2, 3, 2});
+  const std::vector<std::int64_t> labels = {2, 0, 1, 1};
+  run.output("log_prob").with({2, 3, 2}, x);
+  run.with<std::int64_t>(DType::I64, onnx::TensorProto::INT64, {2, 2}, labels).with({3}, {1, 2, 3});
+  Floats logs(12);
+  double loss = 0;
+  for (std::size_t n = 0; n < 2; ++n)
+    for (std::size_t i = 0; i < 2; ++i) {
+      double sum = 0;
+      for (std::size_t c = 0; c < 3; ++c) sum += std::exp(double{x[(n * 3 + c) * 2 + i]});
+      for (std::size_t c = 0; c < 3; ++c) {
+        logs[(n * 3 + c) * 2 + i] = static_cast<float>(x[(n * 3 + c) * 2 + i] - std::log(sum));
+      }
+      const auto label = static_cast<std::size_t>(labels[n * 2 + i]);
+      loss -= static_cast<double>(label + 1) * double{logs[(n * 3 + label) * 2 + i]};
+    }
+  const std::vector<Tensor> made = run.all();
+  expect_near(Single::elements<float>(made.at(0)), {static_cast<float>(loss)});
+  expect_near(Single::elements<float>(made.at(1)), logs);
+}
+
+TEST(Values, BitCastByOnnxNumber) {
+  Single run(26, "BitCast");
+  set(run.node(), "to", onnx::TensorProto::UINT32);
+  EXPECT_EQ(Single::elements<std::uint32_t>(run.with({1}, {1.0F}).result()),
+            (std::vector<std::uint32_t>{0x3f800000}));
+}
+
+TEST(Values, RandomShapesAndTypes) {
+  Single plain(1, "RandomUniform");
+  set_integers(plain.node(), "shape", {2, 3});
+  set_number(plain.node(), "low", 4);
+  set_number(plain.node(), "high", 5);
+  for (const float x : plain.floats()) EXPECT_TRUE(x >= 4 && x <= 5);
+  EXPECT_EQ(plain.result().extents(), (Extents{2, 3}));
+  Single like(1, "RandomNormalLike");
+  set(like.node(), "dtype", onnx::TensorProto::FLOAT16);
+  EXPECT_EQ(like.with({3, 1}, {1, 2, 3}).result().dtype(), DType::F16);
+  EXPECT_EQ(Single(1, "RandomUniformLike").with({3, 1}, {1, 2, 3}).result().extents(), (Extents{3, 1}));
+  const auto samples = Single(7, "Multinomial").with({1, 2}, {-1000, 0}).result();
+  EXPECT_EQ(Single::elements<std::int32_t>(samples), (std::vector<std::int32_t>{1}));
+}
+
+TEST(Values, BernoulliFollowsTheProbability) {
+  Single run(15, "Bernoulli");
+  set(run.node(), "dtype", onnx::TensorProto::INT64);
+  set_number(run.node(), "seed", 2);
+  Floats probability(30000, 0.0F);
+  std::fill(probability.begin() + 10000, probability.begin() + 20000, 0.25F);
+  std::fill(probability.begin() + 20000, probability.end(), 1.0F);
+  const auto drawn = Single::elements<std::int64_t>(run.with({30000}, probability).result());
+  const auto ones = [&](int begin, int end) {
+    return std::count(drawn.begin() + begin, drawn.begin() + end, 1);
+  };
+  EXPECT_EQ(ones(0, 10000), 0);
+  EXPECT_NEAR(static_cast<double>(ones(10000, 20000)), 2500, 220);  // 5 standard deviations
+  EXPECT_EQ(ones(20000, 30000), 10000);
+}
+
+TEST(Values, DropoutInTraining) {
+  const Floats x(20000, 3.0F);
+  for (const bool trains : {true, false}) {
+    Single run(13, "Dropout");
+    run.output("mask").with({20000}, x).with({}, {0.25F});
+    run.with<std::uint8_t>(DType::I1, onnx::TensorProto::BOOL, {}, {static_cast<std::uint8_t>(trains)});
+    const std::vector<Tensor> made = run.all();
+    const auto mask = made.at(1).as<std::uint8_t>();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      kept += mask[i];
+      const float want = mask[i] == 0 ? 0 : trains ? 4 : 3;
+      ASSERT_FLOAT_EQ(made.at(0).as<float>()[i], want);
+    }
+    EXPECT_NEAR(static_cast<double>(kept), trains ? 15000 : 20000, trains ? 310 : 0);
+  }
+}
+
 }  // namespace
 }  // namespace kiln::frontend
