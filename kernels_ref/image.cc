@@ -48,16 +48,12 @@ struct SampledAxis {
     return align_corners ? (normalized + 1) / 2 * (n - 1) : ((normalized + 1) * n - 1) / 2;
   }
 
-  // A coordinate outside the image brought back by border or reflection. In the zeros one beyond all elements
-  // that take part stays beyond, at a distance that integers hold.
+  // A coordinate outside the image brought back by reflection; taps at the border are brought back one by
+  // one. One beyond all elements that take part stays beyond, at a distance that integers hold.
   double padded(double at) const {
-    const auto n = static_cast<double>(extent);
-    if (at < low() || at > high()) {
-      if (padding == Padding::Border) at = std::clamp(at, 0.0, n - 1);
-      if (padding == Padding::Reflection) at = reflect(at);
-    }
     constexpr double kBeyond = 4;
-    return std::clamp(at, -kBeyond, n + kBeyond);
+    if (padding == Padding::Reflection && (at < low() || at > high())) at = reflect(at);
+    return std::clamp(at, -kBeyond, static_cast<double>(extent) + kBeyond);
   }
 
   // The element at an index, or -1 for one in the zeros.

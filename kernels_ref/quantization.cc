@@ -86,6 +86,8 @@ void quantize_linear(Call& call) {
       if (is_integer(dtype)) {
         value = std::nearbyint(value) + zeros[map(i)];
         value = std::min(std::max(value, lowest_integer(dtype)), highest_integer(dtype));
+      } else if (dtype == DType::F4E2M1) {
+        value += zeros[map(i)];  // which makes -0 the 0 that the standard's tests expect
       }
       store_narrow(y, i, narrow_pattern(dtype, value, {.saturate = saturate}));
     }

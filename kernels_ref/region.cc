@@ -256,13 +256,16 @@ void crop_and_resize(Call& call) {
   const double outside = number(call.node, "extrapolation_value");
   const bool nearest = text(call.node, "mode") == "nearest";
   Tensor& y = call.output(0, x.dtype(), extents);
-  // -1 outside the image.
-  const auto position = [](double begin, double end, std::int64_t i, std::int64_t count,
-                           std::int64_t extent) {
+  // -1 outside the image. Rounded as the regions are, so that ties of `nearest` are those of exact
+  // arithmetic.
+  const bool single = call.input(1).dtype() != DType::F64;
+  const auto position = [single](double begin, double end, std::int64_t i, std::int64_t count,
+                                 std::int64_t extent) {
     const auto last = static_cast<double>(extent - 1);
-    const double at = count > 1 ? begin * last + static_cast<double>(i) * (end - begin) * last /
-                                                     static_cast<double>(count - 1)
-                                : 0.5 * (begin + end) * last;
+    const double exact = count > 1 ? begin * last + static_cast<double>(i) * (end - begin) * last /
+                                                        static_cast<double>(count - 1)
+                                   : 0.5 * (begin + end) * last;
+    const double at = single ? static_cast<double>(static_cast<float>(exact)) : exact;
     return at >= 0 && at <= last ? at : -1;
   };
   dispatch(WideFloats{}, x.dtype(), [&]<typename T>() {

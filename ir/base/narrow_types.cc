@@ -26,7 +26,7 @@ Format format_of(DType dtype) {
     case DType::F8E4M3FNUZ:
       return {3, 8, 0x80, 0x7f, 0x80, false, false};
     case DType::F8E5M2:
-      return {2, 15, 0x80, 0x7b, 0x7f, true, true};
+      return {2, 15, 0x80, 0x7b, 0x7e, true, true};
     case DType::F8E5M2FNUZ:
       return {2, 16, 0x80, 0x7f, 0x80, false, false};
     case DType::F4E2M1:

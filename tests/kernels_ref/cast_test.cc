@@ -77,6 +77,14 @@ TEST(Cast, EveryNarrowPatternRoundTrips) {
   }
 }
 
+// The patterns that ONNX's data has, where a format has several NaN.
+TEST(Cast, NarrowNanIsTheQuietOne) {
+  EXPECT_EQ(encode_narrow_float(DType::F8E5M2, kNan, true), 0x7e);
+  EXPECT_EQ(encode_narrow_float(DType::F8E4M3FN, kNan, true), 0x7f);
+  EXPECT_EQ(encode_narrow_float(DType::F8E5M2FNUZ, kNan, true), 0x80);
+  EXPECT_EQ(encode_narrow_float(DType::F8E4M3FNUZ, kNan, true), 0x80);
+}
+
 TEST(Cast, NarrowFloatsTakeTheNearestValue) {
   for (const DType dtype :
        {DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F4E2M1}) {

@@ -116,6 +116,14 @@ TEST(Quantization, SaturatesPackedTypes) {
                 {-8, -8, 2, 7, 4});
 }
 
+// The zero point is added, so that -0 becomes 0.
+TEST(Quantization, FourBitFloats) {
+  Tensor zero(DType::F4E2M1, {});
+  const Tensor y = run(OpKind::QuantizeLinear, {tensor({4}, {-0.0, 2.5, -30, -0.7}), tensor({}, {2}), zero});
+  EXPECT_EQ(y.data()[0], std::byte{0x20});
+  EXPECT_EQ(y.data()[1], std::byte{0x9f});
+}
+
 TEST(Quantization, PerAxisAndBlocked) {
   const Tensor x = exact<std::int8_t>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
   expect_values(run(OpKind::DequantizeLinear, {x, tensor({2}, {1, 10}), exact<std::int8_t>({2}, {0, 1})},
