@@ -148,8 +148,8 @@ void col2im(Call& call) {
   };
   if (x.dtype() == DType::C64) return complex(float());
   if (x.dtype() == DType::C128) return complex(double());
-  dispatch(decltype(join(WideFloats{}, Integers{})){}, x.dtype(), [&]<typename T>() {
-    // Integers wrap.
+  dispatch(decltype(join(WideFloats{}, join(Integers{}, Booleans{}))){}, x.dtype(), [&]<typename T>() {
+    // Integers wrap; of booleans any is true.
     using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
     run(x.as<T>().data(), y.as_mutable<T>().data(), Sum());
   });
