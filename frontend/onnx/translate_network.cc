@@ -78,22 +78,24 @@ void batch_normalization_1(Translation& node) {
 
 // Scale and bias were those of groups.
 void group_normalization_18(Translation& node) {
-  const auto& shape = node.graph.value(node.input(0)).shape;
+  const ValueId x = node.input(0);
   const auto groups = std::get_if<std::int64_t>(&node.attributes["num_groups"]);
   if (groups == nullptr) node.invalid("attribute 'num_groups' is missing or not an integer");
-  if (!shape || shape->size() < 2 || !(*shape)[1].is_constant()) {
-    node.unsupported("its number of channels is not known at load");
+  if (*groups <= 0) node.invalid(fmt::format("attribute 'num_groups' is {}, expected at least 1", *groups));
+  const auto& shape = node.graph.value(x).shape;
+  if (shape && shape->size() > 1 && (*shape)[1].is_constant() && (*shape)[1].constant() % *groups != 0) {
+    node.invalid(fmt::format("{} channels do not divide into {} groups", (*shape)[1].constant(), *groups));
   }
-  const std::int64_t channels = (*shape)[1].constant();
-  if (*groups <= 0 || channels % *groups != 0) {
-    node.invalid(fmt::format("{} channels do not divide into {} groups", channels, *groups));
-  }
+  const ValueId channels =
+      node.add(OpKind::Shape, {x}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}});
+  const ValueId number = node.integers({*groups});
+  const ValueId sizes =
+      node.add(OpKind::Concat, {number, node.add(OpKind::Div, {channels, number})}, axis_attribute(0));
   const auto spread = [&](ValueId vector) {
     const ValueId column = node.add(OpKind::Unsqueeze, {vector, node.integers({1})});
-    const ValueId wide = node.add(OpKind::Expand, {column, node.integers({*groups, channels / *groups})});
-    return node.add(OpKind::Reshape, {wide, node.integers({channels})});
+    return node.add(OpKind::Reshape, {node.add(OpKind::Expand, {column, sizes}), channels});
   };
-  node.finish(OpKind::GroupNormalization, {node.input(0), spread(node.input(1)), spread(node.input(2))});
+  node.finish(OpKind::GroupNormalization, {x, spread(node.input(1)), spread(node.input(2))});
 }
 
 // Before opset 13 all axes from `axis` on were one.

@@ -90,11 +90,11 @@ bool all_equal(std::span<const std::int64_t> values, std::int64_t wanted) {
   return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == wanted; });
 }
 
-// A convolution whose window is known to be one element is a product over channels.
+// A convolution whose window is one element is a product over channels.
 std::optional<MatrixProduct> pointwise_convolution(const Problem& problem, const Node& node) {
   const graph::Value& x = problem.graph.value(node.inputs[0]);
   const graph::Value& w = problem.graph.value(node.inputs[1]);
-  if (integer(node, "group") != 1 || text(node, "auto_pad") != "NOTSET" || !has(node, "kernel_shape") ||
+  if (!has(node, "kernel_shape") || integer(node, "group") != 1 || text(node, "auto_pad") != "NOTSET" ||
       !all_equal(integers(node, "kernel_shape"), 1) || !all_equal(integers(node, "pads"), 0)) {
     return std::nullopt;
   }

@@ -373,6 +373,10 @@ TEST(Translation, GroupNormalizationScalesWereOfGroups) {
   set(model.node(), "num_groups", 2);
   const Graph graph = model.load();
   EXPECT_EQ(shape_of(graph, first(graph, OpKind::GroupNormalization).inputs[1]), "6");
+  OneNode unknown(18, "GroupNormalization", {{"n", "c", 4}, {2}, {2}});
+  set(unknown.node(), "num_groups", 2);
+  const Graph dynamic = unknown.load();
+  EXPECT_EQ(shape_of(dynamic, first(dynamic, OpKind::GroupNormalization).inputs[1]), "c");
   OneNode uneven(18, "GroupNormalization", {{"n", 5, 4}, {2}, {2}});
   set(uneven.node(), "num_groups", 2);
   EXPECT_THAT(failure(uneven.builder), HasSubstr("5 channels"));

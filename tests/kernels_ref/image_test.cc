@@ -332,6 +332,9 @@ TEST(Col2Im, SumsWindowsWhereTheyOverlap) {
   const Tensor bytes = run(
       OpKind::Col2Im, {tensor<std::uint8_t>({1, 2, 2}, {200, 100, 100, 7}), integers({3}), integers({2})});
   expect_values(bytes, {1, 1, 3}, {200, 200, 7});
+  const Tensor flags =
+      run(OpKind::Col2Im, {tensor<Boolean>({1, 2, 2}, {0, 1, 0, 1}), integers({3}), integers({2})});
+  expect_values(flags, {1, 1, 3}, {0, 1, 1});
   EXPECT_EQ(error_of(OpKind::Col2Im, {x, integers({std::int64_t{1} << 40, 1 << 20}), integers({kh, kw})}),
             ErrorCode::LimitExceeded);
 }
