@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -101,6 +103,18 @@ std::vector<Tensor> in_model_order(const std::vector<ValueInfo>& inputs, std::sp
   return ordered;
 }
 
+// Callers see one type of error, also where a container of our own finds no memory.
+template <typename Body>
+auto within_memory(const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    throw_environment(ErrorCode::OutOfMemory, "there is not enough memory for what the model needs");
+  } catch (const std::length_error&) {
+    throw_environment(ErrorCode::OutOfMemory, "the model needs more memory than can be addressed");
+  }
+}
+
 }  // namespace
 
 std::vector<Tensor> Session::Implementation::run(std::span<const Tensor> tensors) {
@@ -121,13 +135,17 @@ std::vector<Tensor> Session::Implementation::run(std::span<const Tensor> tensors
 }
 
 Session Session::load(const std::string& path, const Options& options) {
-  return Session(make_implementation(frontend::load_model(path, load_options(options)), options));
+  return within_memory([&] {
+    return Session(make_implementation(frontend::load_model(path, load_options(options)), options));
+  });
 }
 
 Session Session::load_bytes(std::span<const std::byte> bytes, const std::string& folder,
                             const Options& options) {
-  return Session(
-      make_implementation(frontend::load_model_bytes(bytes, folder, load_options(options)), options));
+  return within_memory([&] {
+    return Session(
+        make_implementation(frontend::load_model_bytes(bytes, folder, load_options(options)), options));
+  });
 }
 
 Session::Session(std::unique_ptr<Implementation> implementation)
@@ -140,7 +158,7 @@ const std::vector<ValueInfo>& Session::inputs() const { return implementation_->
 const std::vector<ValueInfo>& Session::outputs() const { return implementation_->outputs; }
 
 std::vector<Tensor> Session::run(std::span<const NamedTensor> inputs) const {
-  return implementation_->run(in_model_order(implementation_->inputs, inputs));
+  return within_memory([&] { return implementation_->run(in_model_order(implementation_->inputs, inputs)); });
 }
 
 std::vector<Tensor> Session::run(std::initializer_list<NamedTensor> inputs) const {
@@ -149,10 +167,10 @@ std::vector<Tensor> Session::run(std::initializer_list<NamedTensor> inputs) cons
 
 void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
   if (implementation_->core) {
-    implementation_->core->run(inputs, outputs);
+    within_memory([&] { implementation_->core->run(inputs, outputs); });
     return;
   }
-  const std::vector<Tensor> results = implementation_->run(inputs);
+  const std::vector<Tensor> results = within_memory([&] { return implementation_->run(inputs); });
   if (outputs.size() != results.size()) {
     throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(), results.size());
   }

@@ -104,9 +104,8 @@ Extents reshaped_extents(const Tensor& x, const std::vector<std::int64_t>& shape
   return extents;
 }
 
-// For each output index along one axis of Pad, the input index that it copies, or -1 for the constant.
-std::vector<std::int64_t> padded_indices(std::int64_t extent, std::int64_t before, std::int64_t after,
-                                         const std::string& mode) {
+std::int64_t padded_extent(std::int64_t extent, std::int64_t before, std::int64_t after,
+                           const std::string& mode) {
   const auto with_before = checked_add(extent, before);
   const auto total = with_before ? checked_add(*with_before, after) : std::nullopt;
   if (!total || *total < 0) {
@@ -115,8 +114,14 @@ std::vector<std::int64_t> padded_indices(std::int64_t extent, std::int64_t befor
   if (mode != "constant" && extent == 0 && *total > 0) {
     throw_caller(ErrorCode::ShapeMismatch, "cannot pad an empty axis in mode '{}'", mode);
   }
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(element_count(std::array{*total})));
-  for (std::int64_t i = 0; i < *total; ++i) {
+  return *total;
+}
+
+// For each output index along one axis of Pad, the input index that it copies, or -1 for the constant.
+std::vector<std::int64_t> padded_indices(std::int64_t padded, std::int64_t extent, std::int64_t before,
+                                         const std::string& mode) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(padded));
+  for (std::int64_t i = 0; i < padded; ++i) {
     std::int64_t source = i - before;
     if (mode == "constant") {
       if (source < 0 || source >= extent) source = -1;
@@ -332,13 +337,16 @@ void pad(Call& call) {
     before[axis] = pads[i];
     after[axis] = pads[i + axes.size()];
   }
-  std::vector<std::vector<std::int64_t>> indices;
   Extents extents;
   for (std::size_t axis = 0; axis < before.size(); ++axis) {
-    indices.push_back(padded_indices(x.extents()[axis], before[axis], after[axis], mode));
-    extents.push_back(static_cast<std::int64_t>(indices.back().size()));
+    extents.push_back(padded_extent(x.extents()[axis], before[axis], after[axis], mode));
   }
-  Tensor& y = call.output(0, x.dtype(), std::move(extents));
+  Tensor& y = call.output(0, x.dtype(), extents);
+  if (y.elements() == 0) return;  // whatever the other extents are
+  std::vector<std::vector<std::int64_t>> indices;
+  for (std::size_t axis = 0; axis < before.size(); ++axis) {
+    indices.push_back(padded_indices(extents[axis], x.extents()[axis], before[axis], mode));
+  }
   dispatch_storage(x.dtype(), [&]<typename T>() {
     T fill{};
     if (call.has_input(2)) {

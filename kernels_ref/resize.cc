@@ -230,12 +230,14 @@ void resize(Call& call) {
   const std::string& transform = text(call.node, "coordinate_transformation_mode");
   const bool crops = transform == "tf_crop_and_resize";
   const double outside = number(call.node, "extrapolation_value");
+  Extents extents;
+  for (const ResizeAxis& axis : axes) extents.push_back(axis.output);
+  Tensor& y = call.output(0, x.dtype(), extents);
+  if (y.elements() == 0) return;  // whatever the other extents are
   // Per axis and output index: where it lies, and whether that is off the input.
   std::vector<std::vector<Coordinate>> places(axes.size());
   std::vector<std::vector<bool>> off(axes.size());
-  Extents extents;
   for (std::size_t k = 0; k < axes.size(); ++k) {
-    extents.push_back(axes[k].output);
     const bool still = axes[k].output == axes[k].input && axes[k].scale == 1 && !crops;
     for (std::int64_t o = 0; o < axes[k].output; ++o) {
       places[k].push_back(still ? Coordinate{o, 0} : source_of(axes[k], transform, o));
@@ -243,7 +245,6 @@ void resize(Call& call) {
       off[k].push_back(crops && (value < 0 || value > static_cast<double>(axes[k].input - 1)));
     }
   }
-  Tensor& y = call.output(0, x.dtype(), extents);
   if (mode == "nearest") {
     std::vector<std::vector<std::int64_t>> indices(axes.size());
     for (std::size_t k = 0; k < axes.size(); ++k) {

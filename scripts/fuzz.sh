@@ -19,7 +19,7 @@ cmake --preset fuzz >/dev/null
 cmake --build $build -j "$(nproc)" --target "${names[@]/%/_fuzzer}"
 declare -A seeds=([model]=tests/fuzz/models [tile]=tests/golden/tile)
 # Names that mutations put in place of others.
-grep -ohE '"[A-Za-z_]+:' ir/graph/ops.def | tr -d '":' | sort -u | sed 's/.*/"&"/' >$build/model.dict
+grep -ohE '[A-Za-z_]+:' ir/graph/ops.def | tr -d ':' | sort -u | sed 's/.*/"&"/' >$build/model.dict
 grep -ohE '^KILN_OP\(\w+' ir/graph/ops.def | cut -d'(' -f2 | sort -u | sed 's/.*/"&"/' >>$build/model.dict
 grep -hE '^KILN_' ir/tile/*.def | grep -oE '"[a-z0-9_]+"' | sort -u >$build/tile.dict
 

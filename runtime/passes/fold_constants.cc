@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -124,6 +125,8 @@ void fold(Graph& graph, NodeId id) {
   } catch (const Error& error) {
     // A run reports the failure with its place, and a model may never reach this node.
     if (error.kind() == ErrorKind::Bug) throw;
+    return;
+  } catch (const std::bad_alloc&) {
     return;
   }
   const std::vector<ValueId> outputs = node.outputs;

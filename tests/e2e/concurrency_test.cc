@@ -20,12 +20,9 @@ namespace {
 
 constexpr int kThreads = 100, kMaxBatch = 64;
 
-// ThreadSanitizer slows memory accesses many times; a sanitizer's shadow memory hides what the runs keep.
-#if defined(__SANITIZE_THREAD__)
-constexpr int kRuns = 300;
-#else
 constexpr int kRuns = 2000;
-#endif
+
+// A sanitizer's shadow memory hides what the runs keep.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kMeasureMemory = false;
 #else

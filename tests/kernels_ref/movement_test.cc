@@ -108,6 +108,13 @@ TEST(Pad, Modes) {
       ErrorCode::ShapeMismatch);
 }
 
+// Work and memory are those of the elements that there are, not of each extent.
+TEST(Pad, ALongAxisOfNothing) {
+  const std::int64_t huge = std::int64_t{1} << 48;
+  const Tensor y = run(OpKind::Pad, {Tensor(DType::F32, {2, 0}), integers({huge, 0, 0, 0})});
+  EXPECT_EQ(y.extents(), (Extents{huge + 2, 0}));
+}
+
 TEST(Tile, RepeatsEachAxis) {
   expect_values(run(OpKind::Tile, {counting({2, 2}), integers({2, 2})}), {4, 4},
                 {0, 1, 0, 1, 2, 3, 2, 3, 0, 1, 0, 1, 2, 3, 2, 3});

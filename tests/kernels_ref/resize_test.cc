@@ -39,6 +39,15 @@ TEST(Resize, ResizeExact) {
   }
 }
 
+// Work and memory are those of the elements that there are, not of each extent.
+TEST(Resize, ALongAxisOfNothing) {
+  const std::int64_t huge = std::int64_t{1} << 40;
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    EXPECT_EQ(resized(Tensor(DType::F32, {2, 0}), {huge, 0}, modes(mode)).extents(), (Extents{huge, 0}))
+        << mode;
+  }
+}
+
 TEST(Resize, LinearReproducesALine) {
   Tensor x(DType::F64, {2, 5});
   for (std::size_t i = 0; i < 10; ++i) {
