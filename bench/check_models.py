@@ -144,7 +144,8 @@ class Model:
         self.has_halves = bool(re.search(r': b?f16\[', text))
         self.is_narrow = self.has_halves or bool(QUANTISED.search(text))
         self.inputs = []
-        for name, dtype, shape in re.findall(r'^input %(.*): (\w+)(?:\[(.*)\])?$', text, re.MULTILINE):
+        own = text.split('\ngraph ')[0]  # without the Graphs in nodes
+        for name, dtype, shape in re.findall(r'^input %(.*): (\w+)(?:\[(.*)\])?$', own, re.MULTILINE):
             self.inputs.append((name.strip('"'), dtype, [dim.strip() for dim in shape.split(',')] if shape else []))
 
     def make_inputs(self, arguments, folder):
