@@ -1,6 +1,7 @@
 // Translators: the default one, and elementwise operators.
 #include <limits>
 
+#include "frontend/onnx/along_axis.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
@@ -28,7 +29,14 @@ void legacy_broadcast(Translation& node) {
   if (broadcast && axis && node.inputs.size() == 2) {
     const auto rank_a = node.rank(node.input(0));
     const auto rank_b = node.rank(node.input(1));
-    if (!rank_a || !rank_b) node.unsupported("broadcasting along an axis needs inputs of known rank");
+    if (!rank_a || !rank_b) {
+      const ValueId end = *axis < 0
+                              ? node.integers({-*axis})
+                              : node.add(OpKind::Sub, {rank_of(node, node.input(0)), node.integers({*axis})});
+      const ValueId count = node.add(OpKind::Sub, {end, rank_of(node, node.input(1))});
+      node.inputs[1] = with_trailing_axes(node, node.inputs[1], count);
+      return same(node);
+    }
     const std::int64_t begin = *axis < 0 ? *axis + *rank_a : *axis;
     if (begin < 0 || begin > *rank_a || begin + *rank_b > *rank_a) {
       node.invalid(fmt::format("an input of rank {} cannot be broadcast to rank {} from axis {}", *rank_b,
@@ -100,7 +108,10 @@ void prelu_per_channel(Translation& node) {
   node.drop({"consumed_inputs"});
   const auto rank = node.rank(node.input(0));
   const auto& slope = node.graph.value(node.input(1)).shape;
-  if (!rank || !slope) node.unsupported("its inputs have no known rank");
+  if (!rank || !slope) {
+    node.inputs[1] = along_axis(node, node.inputs[1], node.input(0), 1);
+    return node.finish(OpKind::PRelu, node.inputs);
+  }
   const bool one = slope->size() == 1 && (*slope)[0] == graph::Dim(1);
   if (slope->size() == 1 && !one && *rank > 2) {
     std::vector<std::int64_t> axes;

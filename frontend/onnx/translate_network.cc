@@ -1,6 +1,7 @@
 // Translators: norms, softmax, pooling and matrix products.
 #include <algorithm>
 
+#include "frontend/onnx/along_axis.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
 
@@ -16,13 +17,6 @@ ValueId widened(Translation& node, ValueId value) {
 
 Attributes axis_attribute(std::int64_t axis) { return {{"axis", axis}}; }
 
-// Reshapes a vector of channels so that it broadcasts along axis 1 of a value of `rank`.
-ValueId along_channels(Translation& node, ValueId vector, std::int64_t rank) {
-  std::vector<std::int64_t> axes;
-  for (std::int64_t axis = 1; axis < rank - 1; ++axis) axes.push_back(axis);
-  return axes.empty() ? vector : node.add(OpKind::Unsqueeze, {vector, node.integers(axes)});
-}
-
 ValueId normalize(Translation& node, ValueId centred, ValueId variance, ValueId scale, ValueId bias,
                   double epsilon) {
   const ValueId shifted = node.add(OpKind::Add, {variance, node.scalar(node.dtype(variance), epsilon)});
@@ -30,20 +24,34 @@ ValueId normalize(Translation& node, ValueId centred, ValueId variance, ValueId 
   return node.add(OpKind::Add, {node.add(OpKind::Mul, {unit, scale}), bias});
 }
 
+// All axes but 1.
+ValueId all_but_channels(Translation& node, ValueId x) {
+  if (const auto rank = node.rank(x)) {
+    std::vector<std::int64_t> others = {0};
+    for (std::int64_t axis = 2; axis < *rank; ++axis) others.push_back(axis);
+    return node.integers(others);
+  }
+  const auto scalar = [&](std::int64_t value) {
+    return node.graph.add_constant(Tensor::from_integer(value));
+  };
+  const ValueId rank =
+      node.add(OpKind::Reshape, {rank_of(node, x), node.integers(std::span<const std::int64_t>())});
+  const ValueId spatial = node.add(OpKind::Range, {scalar(2), rank, scalar(1)});
+  return node.add(OpKind::Concat, {node.integers({0}), spatial}, axis_attribute(0));
+}
+
 // Statistics of the batch itself, and the running ones moved towards them.
 void batch_normalization_training(Translation& node) {
   const ValueId x = node.input(0);
   const auto rank = node.rank(x);
-  if (!rank || *rank < 2) node.unsupported("training_mode needs an input of known rank, at least 2");
+  if (rank && *rank < 2) node.unsupported("training_mode needs an input of rank 2 or more");
   for (const ValueId input : node.inputs) {
     if (node.dtype(input) != node.dtype(x)) node.unsupported("training_mode needs inputs of one type");
   }
   const double epsilon = node.take_number("epsilon", 1e-5);
   const double momentum = node.take_number("momentum", 0.9);
-  std::vector<std::int64_t> others = {0};
-  for (std::int64_t axis = 2; axis < *rank; ++axis) others.push_back(axis);
-  const ValueId axes = node.integers(others);
-  const auto channels = [&](std::size_t i) { return along_channels(node, node.input(i), *rank); };
+  const ValueId axes = all_but_channels(node, x);
+  const auto channels = [&](std::size_t i) { return along_axis(node, node.input(i), x, 1); };
   const ValueId mean = node.add(OpKind::ReduceMean, {x, axes});
   const ValueId centred = node.add(OpKind::Sub, {x, mean});
   const ValueId variance = node.add(OpKind::ReduceMean, {node.add(OpKind::Mul, {centred, centred}), axes});
@@ -145,10 +153,8 @@ void image_scaler(Translation& node) {
   const ValueId scaled = node.add(OpKind::Mul, {x, node.scalar(type, node.take_number("scale", 1))});
   const auto bias = node.take_numbers("bias");
   if (!bias) return node.finish_with({scaled});
-  const auto rank = node.rank(x);
-  if (!rank) node.unsupported("its input has no known rank");
   const ValueId vector = node.numbers(type, {static_cast<std::int64_t>(bias->size())}, *bias);
-  node.finish(OpKind::Add, {scaled, along_channels(node, vector, *rank)});
+  node.finish(OpKind::Add, {scaled, along_axis(node, vector, x, 1)});
 }
 
 // Y = A * sigmoid(alpha * A) * B

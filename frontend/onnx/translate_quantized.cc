@@ -1,5 +1,6 @@
 // Translators: quantised operators. Products become exact i32 sums, one f32 multiplication and a rounding;
 // others are computed in f32 between DequantizeLinear and QuantizeLinear.
+#include "frontend/onnx/along_axis.h"
 #include "frontend/onnx/channels_last.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
@@ -33,16 +34,6 @@ void finish_quantized(Translation& node, ValueId x, ValueId scale, ValueId zero_
                       std::int64_t axis = 1) {
   node.finish(OpKind::QuantizeLinear, {x, scalar_if_one(node, scale), scalar_if_one(node, zero_point)},
               {{"axis", axis}});
-}
-
-// A vector that runs along an axis `trailing` axes before the last.
-ValueId with_trailing_axes(Translation& node, ValueId vector, std::int64_t trailing) {
-  const auto rank = node.rank(vector);
-  if (!rank) node.unsupported("a scale, zero point or bias has no known rank");
-  if (*rank != 1 || trailing <= 0) return vector;
-  std::vector<std::int64_t> axes;
-  for (std::int64_t i = 1; i <= trailing; ++i) axes.push_back(i);
-  return node.add(OpKind::Unsqueeze, {vector, node.integers(axes)});
 }
 
 ValueId as_type(Translation& node, ValueId value, DType type) {
@@ -80,19 +71,15 @@ void qlinear_conv(Translation& node) {
   const bool channels_last = node.take_integer("channels_last", 0) != 0;
   const ValueId x = channels_last ? channels_second(node, node.input(0), false) : node.input(0);
   const ValueId w = node.input(3);
-  const auto rank = node.rank(w);
-  if (!rank) node.unsupported("its weights have no known rank");
-  const std::int64_t spatial = *rank - 2;
   ValueId sum = node.add(OpKind::ConvInteger,
                          {x, w, scalar_if_one(node, node.input(2)), scalar_if_one(node, node.input(5))},
                          std::move(node.attributes));
   if (node.has_input(8)) {
-    sum = node.add(OpKind::Add, {sum, with_trailing_axes(node, node.input(8), spatial)});
+    sum = node.add(OpKind::Add, {sum, along_axis(node, node.input(8), w, 1)});
   }
   const ValueId scale =
       node.add(OpKind::Mul, {scalar_if_one(node, node.input(1)), scalar_if_one(node, node.input(4))});
-  ValueId y =
-      node.add(OpKind::Mul, {as_type(node, sum, DType::F32), with_trailing_axes(node, scale, spatial)});
+  ValueId y = node.add(OpKind::Mul, {as_type(node, sum, DType::F32), along_axis(node, scale, w, 1)});
   if (channels_last) y = channels_second(node, y, true);
   finish_quantized(node, y, node.input(6), node.input(7));
 }
@@ -103,7 +90,7 @@ void qlinear_matmul(Translation& node) {
       OpKind::MatMulInteger,
       {node.input(0), node.input(3), scalar_if_one(node, node.input(2)), scalar_if_one(node, node.input(5))});
   const DType type = node.dtype(node.input(1));
-  const ValueId rows = with_trailing_axes(node, scalar_if_one(node, node.input(1)), 1);
+  const ValueId rows = along_axis(node, scalar_if_one(node, node.input(1)), sum, -2);
   const ValueId scale = node.add(OpKind::Mul, {rows, scalar_if_one(node, node.input(4))});
   const ValueId y = node.add(OpKind::Mul, {as_type(node, sum, type), scale});
   finish_quantized(node, y, node.input(6), node.input(7), -2);

@@ -82,6 +82,14 @@ class Single {
     return *this;
   }
 
+  // Forgets the shapes of the inputs, ranks too.
+  Single& without_ranks() {
+    for (onnx::ValueInfoProto& input : *builder_.model.mutable_graph()->mutable_input()) {
+      input.mutable_type()->mutable_tensor_type()->clear_shape();
+    }
+    return *this;
+  }
+
   std::vector<Tensor> all() const { return reference::evaluate(builder_.load(), inputs_, {}); }
   Tensor result() const { return all().at(0); }
   Floats floats() const { return elements<float>(result()); }
@@ -687,6 +695,58 @@ TEST(Values, DropoutInTraining) {
     }
     EXPECT_NEAR(static_cast<double>(kept), trains ? 15000 : 20000, trains ? 310 : 0);
   }
+}
+
+TEST(Values, RanksMayBeUnknown) {
+  const auto expect_same = [](const std::function<Single()>& make) {
+    const std::vector<Tensor> known = make().all(), unknown = make().without_ranks().all();
+    ASSERT_EQ(known.size(), unknown.size());
+    for (std::size_t i = 0; i < known.size(); ++i) EXPECT_EQ(known[i], unknown[i]);
+  };
+  for (const int axis : {0, 1, -2}) {
+    expect_same([&] {
+      Single run(6, "Sub");
+      set(run.node(), "broadcast", 1);
+      set(run.node(), "axis", axis);
+      return run.with({3, 3, 4}, pattern({3, 3, 4})).with({3}, {1, 2, 3});
+    });
+  }
+  expect_same(
+      [] { return Single(6, "PRelu").with({2, 3, 2, 2}, pattern({2, 3, 2, 2})).with({3}, {1, 2, 3}); });
+  expect_same([] { return Single(6, "PRelu").with({2, 3}, pattern({2, 3})).with({1}, {5}); });
+  expect_same([] {
+    Single run(15, "BatchNormalization");
+    set(run.node(), "training_mode", 1);
+    run.output("mean").output("variance");
+    return run.with({2, 3, 2, 2}, pattern({2, 3, 2, 2}))
+        .with({3}, {1, 2, 3})
+        .with({3}, {4, 5, 6})
+        .with({3}, {0, 1, 0})
+        .with({3}, {1, 1, 2});
+  });
+  expect_same([] {  // a scale for each row
+    return Single(21, "QLinearMatMul")
+        .bytes({2, 3}, byte_pattern(6, 1))
+        .with({2}, {0.5F, 0.25F})
+        .bytes({2}, {3, 4})
+        .bytes({3, 4}, byte_pattern(12, 2))
+        .with({}, {0.125F})
+        .bytes({}, {7})
+        .with({}, {2})
+        .bytes({}, {100});
+  });
+  expect_same([] {  // a scale for each output channel
+    return Single(10, "QLinearConv")
+        .bytes({1, 2, 3, 3}, byte_pattern(18, 1))
+        .with({}, {0.5F})
+        .bytes({}, {3})
+        .bytes({2, 2, 2, 2}, byte_pattern(16, 2))
+        .with({2}, {0.125F, 0.5F})
+        .bytes({}, {7})
+        .with({}, {64})
+        .bytes({}, {100})
+        .with<std::int32_t>(DType::I32, onnx::TensorProto::INT32, {2}, {100, -2000});
+  });
 }
 
 }  // namespace
