@@ -148,31 +148,6 @@ void fused_matmul(Translation& node) {
   finish_activation(node, node.add(OpKind::Mul, {product, factor}), activation);
 }
 
-// input, skip, gamma, beta (not in the simplified form), bias -> output, mean, inv_std_var, the sum
-void skip_layer_normalization(Translation& node) {
-  const bool simplified = node.op == "SkipSimplifiedLayerNormalization";
-  const ValueId beta = simplified ? ValueId::none() : node.optional_input(3);
-  const ValueId bias = node.optional_input(simplified ? 3 : 4);
-  const auto wants = [&](std::size_t index) {
-    return index < node.outputs.size() && !node.outputs[index].empty();
-  };
-  if (wants(1) || wants(2)) node.unsupported("its outputs mean and inv_std_var are not supported");
-  const auto add = [&](std::size_t output, ValueId a, ValueId b) {
-    if (!wants(output)) return node.add(OpKind::Add, {a, b});
-    node.finish_output(output, OpKind::Add, {a, b});
-    return node.results[output];
-  };
-  constexpr std::size_t kNone = SIZE_MAX, kSum = 3;
-  ValueId sum = add(bias ? kNone : kSum, node.input(0), node.input(1));
-  if (bias) sum = add(kSum, sum, bias);
-  const Attributes attributes = {{"epsilon", node.take_number("epsilon", 1e-12)}};
-  if (simplified) {
-    node.finish_output(0, OpKind::RMSNormalization, {sum, node.input(2)}, attributes);
-  } else {
-    node.finish_output(0, OpKind::LayerNormalization, {sum, node.input(2), beta}, attributes);
-  }
-}
-
 // The distinct elements in order of appearance, for each element its place among them, and their counts.
 void unique_microsoft(Translation& node) {
   const std::vector<ValueId> made =

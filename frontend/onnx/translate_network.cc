@@ -141,11 +141,6 @@ void gemm_1(Translation& node) {
   node.finish(OpKind::Gemm, node.inputs);
 }
 
-void simplified_layer_normalization(Translation& node) {
-  if (node.outputs.size() > 1) node.unsupported("its output inv_std_var is not supported");
-  node.finish(OpKind::RMSNormalization, node.inputs);
-}
-
 // (x * scale) + one bias per channel.
 void image_scaler(Translation& node) {
   const ValueId x = node.input(0);

@@ -45,7 +45,8 @@ bool is_identity(const Graph& graph, const Node& node) {
     case OpKind::Tile:
       return same_shape(graph, node);
     case OpKind::Transpose:
-      return has(node, "perm") && permutation_is_identity(node);
+      // Of an unknown rank it also checks the rank.
+      return graph.value(node.inputs[0]).shape && has(node, "perm") && permutation_is_identity(node);
     case OpKind::Pad:
       return all_zero(constant_elements(graph, node, 1));
     case OpKind::Concat:

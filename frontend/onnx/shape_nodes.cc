@@ -1,0 +1,66 @@
+#include "frontend/onnx/shape_nodes.h"
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace kiln::frontend {
+
+ValueId extent(Translation& node, ValueId value, std::int64_t axis) {
+  return node.add(OpKind::Shape, {value}, {{"start", axis}, {"end", axis + 1}});
+}
+
+ValueId only_element(Translation& node, ValueId vector) {
+  return node.add(OpKind::Squeeze, {vector, node.integers({0})});
+}
+
+ValueId joined(Translation& node, std::vector<ValueId> values, std::int64_t axis) {
+  if (values.size() == 1) return values[0];
+  return node.add(OpKind::Concat, std::move(values), {{"axis", axis}});
+}
+
+ValueId reshaped(Translation& node, ValueId value, std::vector<ValueId> parts) {
+  return node.add(OpKind::Reshape, {value, joined(node, std::move(parts), 0)},
+                  {{"allowzero", std::int64_t{1}}});
+}
+
+ValueId sliced(Translation& node, ValueId value, ValueId begin, ValueId end, std::int64_t axis) {
+  if (!end) end = node.integers({std::numeric_limits<std::int64_t>::max()});
+  return node.add(OpKind::Slice, {value, begin, end, node.integers({axis})});
+}
+
+ValueId unsqueezed(Translation& node, ValueId value, std::initializer_list<std::int64_t> axes) {
+  return node.add(OpKind::Unsqueeze, {value, node.integers(axes)});
+}
+
+ValueId transposed(Translation& node, ValueId value, std::vector<std::int64_t> permutation) {
+  return node.add(OpKind::Transpose, {value}, {{"perm", std::move(permutation)}});
+}
+
+ValueId cast(Translation& node, ValueId value, DType dtype) {
+  if (node.dtype(value) == dtype) return value;
+  return node.add(OpKind::Cast, {value}, {{"to", static_cast<std::int64_t>(dtype)}});
+}
+
+ValueId positions(Translation& node, ValueId length) {
+  const auto scalar = [&](std::int64_t value) {
+    return node.graph.add_constant(Tensor::from_integer(value));
+  };
+  return node.add(OpKind::Range, {scalar(0), only_element(node, length), scalar(1)});
+}
+
+ValueId with_rank(Translation& node, ValueId value, std::int64_t rank) {
+  if (const auto known = node.rank(value)) {
+    if (*known != rank) node.invalid(fmt::format("an input has rank {}, expected {}", *known, rank));
+    return value;
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  return transposed(node, value, std::move(order));
+}
+
+DType wide_dtype(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16 ? DType::F32 : dtype; }
+
+}  // namespace kiln::frontend
