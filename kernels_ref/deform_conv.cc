@@ -172,6 +172,7 @@ void deform_conv(Call& call) {
   if (computed_in_f32(call, x.dtype(), deform_conv)) return;
   const Deformation deformation = describe(call, x, w);
   Tensor& y = call.output(0, x.dtype(), deformation.output);
+  if (y.elements() == 0) return;
   dispatch(WideFloats{}, x.dtype(), [&]<typename T>() { convolve<T>(call, deformation, x, w, y); });
 }
 

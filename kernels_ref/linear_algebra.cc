@@ -58,7 +58,9 @@ void det(Call& call) {
   const Tensor& x = call.input(0);
   if (computed_in_f32(call, x.dtype(), det)) return;
   const std::int64_t side = side_of(x);
-  Tensor& y = call.output(0, x.dtype(), Extents(x.extents().begin(), x.extents().end() - 2));
+  const Extents extents(x.extents().begin(), x.extents().end() - 2);
+  expect_bounded(extents, "the determinants");
+  Tensor& y = call.output(0, x.dtype(), extents);
   dispatch(WideFloats{}, x.dtype(), [&]<typename T>() {
     for_range(call, y.elements(), side * side * side, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {

@@ -18,6 +18,7 @@ void negative_log_likelihood_loss(Call& call) {
   const std::int64_t classes = extents[1];
   extents.erase(extents.begin() + 1);
   expect_extents("target", target, extents);
+  expect_bounded(classes, "a list of the classes");
   std::vector<double> weights(static_cast<std::size_t>(classes), 1.0);
   if (call.has_input(2)) {
     expect_extents("weight", call.input(2), {classes});

@@ -31,6 +31,8 @@ void center_crop_pad(Call& call) {
   Extents extents = x.extents();
   for (std::size_t i = 0; i < axes.size(); ++i) extents[normalized_axis(axes[i], x.rank())] = wanted[i];
   expect_bounded(extents, "the result");
+  Tensor& y = call.output(0, x.dtype(), extents);
+  if (y.elements() == 0) return;
   std::vector<std::vector<std::int64_t>> indices;
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
     const std::int64_t from = x.extents()[axis], to = extents[axis];
@@ -39,7 +41,6 @@ void center_crop_pad(Call& call) {
     for (std::int64_t i = 0; i < to; ++i)
       sources.push_back(i + shift >= 0 && i + shift < from ? i + shift : -1);
   }
-  Tensor& y = call.output(0, x.dtype(), std::move(extents));
   dispatch_storage(x.dtype(), [&]<typename T>() { copy_mapped<T>(call, x, indices, T(), y); });
 }
 
@@ -57,6 +58,8 @@ void tensor_scatter(Call& call) {
     throw_caller(ErrorCode::ShapeMismatch, "update has {} positions, expected at most the cache's {}", count,
                  longest);
   }
+  Tensor& present = call.output(0, cache.dtype(), cache.extents());
+  if (present.elements() == 0) return;
   const bool circular = text(call.node, "mode") == "circular";
   const std::int64_t batch = cache.extents()[0];
   std::vector<std::int64_t> starts(static_cast<std::size_t>(batch));
@@ -65,13 +68,12 @@ void tensor_scatter(Call& call) {
     starts = call.input(2).to_integers();
   }
   for (std::int64_t& start : starts) {
-    if (circular && longest > 0) start = floor_modulo(start, longest);
+    if (circular) start = floor_modulo(start, longest);
     if (!circular && (start < 0 || start > longest - count)) {
       throw_caller(ErrorCode::IndexOutOfRange,
                    "{} positions from write index {} on lie outside a cache of {}", count, start, longest);
     }
   }
-  Tensor& present = call.output(0, cache.dtype(), cache.extents());
   const std::int64_t outer = product(cache.extents(), 1, axis);
   const std::int64_t inner = product(cache.extents(), axis + 1, cache.extents().size());
   dispatch_storage(cache.dtype(), [&]<typename T>() {

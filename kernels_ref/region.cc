@@ -154,6 +154,7 @@ void roi_align(Call& call) {
   const Extents extents = {regions.count, regions.channels, height, width};
   expect_bounded(extents, "the pooled regions");
   Tensor& y = call.output(0, x.dtype(), extents);
+  if (y.elements() == 0) return;
   const auto bins = [&](double begin, double end, std::int64_t count, std::int64_t extent) {
     const double start = begin * scale - shift;
     double size = end * scale - shift - start;
@@ -199,6 +200,7 @@ void max_roi_pool(Call& call) {
   const Extents extents = {regions.count, regions.channels, pooled[0], pooled[1]};
   expect_bounded(extents, "the pooled regions");
   Tensor& y = call.output(0, x.dtype(), extents);
+  if (y.elements() == 0) return;
   struct Bin {
     std::int64_t begin, end;
   };
@@ -256,6 +258,7 @@ void crop_and_resize(Call& call) {
   const double outside = number(call.node, "extrapolation_value");
   const bool nearest = text(call.node, "mode") == "nearest";
   Tensor& y = call.output(0, x.dtype(), extents);
+  if (y.elements() == 0) return;
   // -1 outside the image. Rounded as the regions are, so that ties of `nearest` are those of exact
   // arithmetic.
   const bool single = call.input(1).dtype() != DType::F64;

@@ -93,6 +93,7 @@ void unique(Call& call) {
   const std::size_t axis = flat ? 0 : normalized_axis(integer(call.node, "axis"), x.rank());
   const std::int64_t outer = product(x.extents(), 0, axis), count = x.extents()[axis];
   const std::int64_t inner = product(x.extents(), axis + 1, x.extents().size());
+  expect_bounded(count, "the index of the slices");
   Grouping grouping;
   dispatch_comparable(x.dtype(), [&]<typename T>() {
     const T* data = reinterpret_cast<const T*>(x.data());

@@ -421,5 +421,27 @@ TEST(CenterCropPad, HalvesWhatIsTooMuchOrMissing) {
             ErrorCode::LimitExceeded);
 }
 
+// Results without elements take neither time nor memory, however long their other axes.
+TEST(Images, NothingAlongALongAxis) {
+  const std::int64_t huge = std::int64_t{1} << 40;
+  EXPECT_EQ(run(OpKind::CenterCropPad, {tensor({0, 2}, {}), integers({huge, 0})}).extents(),
+            (Extents{huge, 0}));
+  EXPECT_EQ(
+      run(OpKind::CropAndResize, {tensor({1, 1, 2, 2}, {1, 2, 3, 4}), tensor({1, 4}, {0, 0, 1, 1}),
+                                  exact<std::int32_t>({1}, {0}), exact<std::int32_t>({2}, {INT32_MAX, 0})})
+          .extents(),
+      (Extents{1, 1, INT32_MAX, 0}));
+  EXPECT_EQ(run(OpKind::RoiAlign, {tensor({1, 0, 2, 2}, {}), tensor({1, 4}, {0, 0, 1, 1}), integers({0})},
+                {{"output_height", number(INT32_MAX)}})
+                .extents(),
+            (Extents{1, 0, INT32_MAX, 1}));
+  EXPECT_EQ(run(OpKind::TensorScatter, {Tensor(DType::F32, {huge, 2, 0}), Tensor(DType::F32, {huge, 1, 0})})
+                .extents(),
+            (Extents{huge, 2, 0}));
+  EXPECT_EQ(error_of(OpKind::Unique, {Tensor(DType::F32, {huge, 0})}, {{"axis", number(0)}}),
+            ErrorCode::LimitExceeded);
+  EXPECT_EQ(error_of(OpKind::Det, {Tensor(DType::F32, {huge, 0, 0})}), ErrorCode::LimitExceeded);
+}
+
 }  // namespace
 }  // namespace kiln::reference
