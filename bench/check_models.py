@@ -232,7 +232,7 @@ class Judgement:
         self.wrong, self.ours, self.peers, self.limit, self.apart, self.unexcused = wrong, ours, peers, limit, apart, unexcused
 
     def merge(self, other):
-        worst = self if self.ours / self.limit >= other.ours / other.limit else other
+        worst = self if self.ours / self.limit > other.ours / other.limit else other
         return Judgement(self.wrong or other.wrong, worst.ours, worst.peers, worst.limit, self.apart + other.apart,
                          self.unexcused + other.unexcused)
 
