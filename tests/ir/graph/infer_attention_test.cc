@@ -34,7 +34,7 @@ TEST_F(InferAttention, HeadsApart) {
             "[b, 4, s, 6] [b, 2, t, 8] [b, 2, t, 6] [b, 4, s, t]");
   EXPECT_EQ(shapes(graph, OpKind::Attention,
                    {q, k, v, {}, input(Shape{b, 2, p, 8}), input(Shape{b, 2, p, 6})}, {}, 4),
-            "[b, 4, s, 6] [b, 2, p + t, 8] [b, 2, p + t, 6] [b, 4, s, p + t]");
+            "[b, 4, s, 6] [b, 2, t + p, 8] [b, 2, t + p, 6] [b, 4, s, t + p]");
   EXPECT_TRUE(graph.guards.empty());
   EXPECT_NE(
       error_of([&] { graph.add(OpKind::Attention, {input(Shape{b, 3, s, 8}), k, v}); }).find("do not divide"),
