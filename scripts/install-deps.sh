@@ -10,6 +10,7 @@ packages=(
   libre2-dev libunistring-dev                # operators on text
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format-22 clang-tidy-22              # checks
+  clang-22 libclang-rt-22-dev                # fuzzers
   libopenblas-dev libdnnl-dev                # peers of bench/gemm
   python3 python3-numpy python3-onnx         # model generators and checks
   libonnx-testdata
