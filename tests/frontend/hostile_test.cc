@@ -119,8 +119,7 @@ TEST(Hostile, DeepNestingIsRefused) {
 // --- what a Session makes of a Graph, compiling nothing
 
 // The error of the caller's that making a Session throws, or "made".
-std::string session_failure(const ModelBuilder& builder) {
-  const std::string bytes = builder.bytes();
+std::string session_failure(const std::string& bytes) {
   Options options;
   options.cache = "off";
   try {
@@ -132,6 +131,8 @@ std::string session_failure(const ModelBuilder& builder) {
   }
 }
 
+std::string session_failure(const ModelBuilder& builder) { return session_failure(builder.bytes()); }
+
 ModelBuilder with_input(const std::vector<std::int64_t>& extents) {
   ModelBuilder builder(17);
   builder.input("x", {});
@@ -139,6 +140,20 @@ ModelBuilder with_input(const std::vector<std::int64_t>& extents) {
   for (const std::int64_t extent : extents) shape->mutable_shape()->add_dim()->set_dim_value(extent);
   builder.output("y");
   return builder;
+}
+
+// The seeds of the fuzzer, and what it once broke the loader with.
+TEST(Hostile, ModelsOfTheFuzzerAreLoadedOrRefused) {
+  int made = 0, files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(KILN_SOURCE_DIR "/tests/fuzz/models")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    SCOPED_TRACE(entry.path());
+    ++files;
+    made += session_failure(bytes) == "made" ? 1 : 0;
+  }
+  EXPECT_GE(files, 10);
+  EXPECT_GE(made, files / 2);
 }
 
 constexpr std::int64_t kHuge = std::int64_t{1} << 62;
