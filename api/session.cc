@@ -23,6 +23,7 @@ namespace {
 frontend::LoadOptions load_options(const Options& options) {
   frontend::LoadOptions load;
   load.hide_dims = options.ignore_declared_dims;
+  load.hide_rank = options.ignore_declared_ranks;
   for (const NamedTensor& constant : options.constant_inputs)
     load.constant_inputs[constant.name] = constant.tensor;
   return load;
@@ -30,7 +31,8 @@ frontend::LoadOptions load_options(const Options& options) {
 
 ValueInfo describe(const graph::Graph& graph, graph::ValueId id) {
   const graph::Value& value = graph.value(id);
-  ValueInfo info{.name = value.name, .dtype = value.dtype, .shape = std::nullopt};
+  ValueInfo info{
+      .name = value.name, .dtype = value.dtype, .shape = std::nullopt, .container = value.container};
   if (!value.shape) return info;
   info.shape.emplace();
   for (const graph::Dim& dim : *value.shape) {
@@ -65,24 +67,24 @@ std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph,
     store = std::make_shared<jit::Store>(std::move(store_options));
   }
   implementation->kernels = std::make_shared<jit::KernelService>(std::move(store));
-  implementation->core.emplace(std::move(graph),
-                               runtime::ModelOptions{.target = api::parse_target(options.target),
-                                                     .kernels = implementation->kernels,
-                                                     .strict = options.strict,
-                                                     .log = options.log},
-                               implementation->parallelism, options.memory_limit);
+  implementation->model.emplace(std::move(graph),
+                                runtime::ModelOptions{.target = api::parse_target(options.target),
+                                                      .kernels = implementation->kernels,
+                                                      .strict = options.strict,
+                                                      .log = options.log},
+                                implementation->parallelism, options.memory_limit);
   return implementation;
 }
 
-std::vector<Tensor> in_model_order(const std::vector<ValueInfo>& inputs, std::span<const NamedTensor> given) {
-  std::vector<Tensor> ordered(inputs.size());
+std::vector<Datum> in_model_order(const std::vector<ValueInfo>& inputs, std::span<const NamedDatum> given) {
+  std::vector<Datum> ordered(inputs.size());
   std::vector<bool> seen(inputs.size(), false);
   const auto find = [&](std::size_t from, const std::string& name) {
     return std::find_if(inputs.begin() + static_cast<std::ptrdiff_t>(from), inputs.end(),
                         [&](const ValueInfo& info) { return info.name == name; });
   };
   std::size_t next = 0;  // most callers keep the order
-  for (const NamedTensor& named : given) {
+  for (const NamedDatum& named : given) {
     auto found = find(next, named.name);
     if (found == inputs.end()) found = find(0, named.name);
     if (found == inputs.end()) {
@@ -94,7 +96,7 @@ std::vector<Tensor> in_model_order(const std::vector<ValueInfo>& inputs, std::sp
     const auto i = static_cast<std::size_t>(found - inputs.begin());
     if (seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is given twice", named.name);
     seen[i] = true;
-    ordered[i] = named.tensor;
+    ordered[i] = named.datum;
     next = i + 1;
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -117,12 +119,12 @@ auto within_memory(const Body& body) {
 
 }  // namespace
 
-std::vector<Tensor> Session::Implementation::run(std::span<const Tensor> tensors) {
-  if (core) return core->run(tensors);
-  for (std::size_t i = 0; i < tensors.size() && i < inputs.size(); ++i) {
-    if (tensors[i].dtype() != inputs[i].dtype) {
+std::vector<Datum> Session::Implementation::run(std::span<const Datum> data) {
+  if (model) return model->for_inputs(data).run(data);
+  for (std::size_t i = 0; i < data.size() && i < inputs.size(); ++i) {
+    if (data[i].is_tensor() && data[i].tensor().dtype() != inputs[i].dtype) {
       throw_caller(ErrorCode::TypeMismatch, "input {} has dtype {}, expected {}", inputs[i].name,
-                   name(tensors[i].dtype()), name(inputs[i].dtype));
+                   name(data[i].tensor().dtype()), name(inputs[i].dtype));
     }
   }
   const reference::ParallelFor parallel = [this](std::int64_t count, std::int64_t grain,
@@ -131,7 +133,7 @@ std::vector<Tensor> Session::Implementation::run(std::span<const Tensor> tensors
         count, {.grain = grain, .chunking = runtime::Chunking::Dynamic, .max_threads = parallelism.threads},
         body);
   };
-  return reference::evaluate(*reference_graph, tensors, {.f64 = reference_f64, .parallel = &parallel});
+  return reference::evaluate(*reference_graph, data, {.f64 = reference_f64, .parallel = &parallel});
 }
 
 Session Session::load(const std::string& path, const Options& options) {
@@ -157,8 +159,16 @@ Session::~Session() = default;
 const std::vector<ValueInfo>& Session::inputs() const { return implementation_->inputs; }
 const std::vector<ValueInfo>& Session::outputs() const { return implementation_->outputs; }
 
-std::vector<Tensor> Session::run(std::span<const NamedTensor> inputs) const {
+std::vector<Datum> Session::run(std::span<const NamedDatum> inputs) const {
   return within_memory([&] { return implementation_->run(in_model_order(implementation_->inputs, inputs)); });
+}
+
+std::vector<Tensor> Session::run(std::span<const NamedTensor> inputs) const {
+  std::vector<NamedDatum> named;
+  for (const NamedTensor& input : inputs) named.push_back({input.name, input.tensor});
+  std::vector<Tensor> outputs;
+  for (Datum& output : run(std::span<const NamedDatum>(named))) outputs.push_back(std::move(output.tensor()));
+  return outputs;
 }
 
 std::vector<Tensor> Session::run(std::initializer_list<NamedTensor> inputs) const {
@@ -166,56 +176,65 @@ std::vector<Tensor> Session::run(std::initializer_list<NamedTensor> inputs) cons
 }
 
 void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
-  if (implementation_->core) {
-    within_memory([&] { implementation_->core->run(inputs, outputs); });
+  const std::vector<Datum> data(inputs.begin(), inputs.end());
+  if (implementation_->model) {
+    std::vector<Datum> filled(outputs.begin(), outputs.end());
+    within_memory([&] { implementation_->model->for_inputs(data).run(data, filled); });
     return;
   }
-  const std::vector<Tensor> results = within_memory([&] { return implementation_->run(inputs); });
+  const std::vector<Datum> results = within_memory([&] { return implementation_->run(data); });
   if (outputs.size() != results.size()) {
     throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(), results.size());
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (outputs[i].dtype() != results[i].dtype() || outputs[i].extents() != results[i].extents()) {
+    const Tensor& result = results[i].tensor();
+    if (outputs[i].dtype() != result.dtype() || outputs[i].extents() != result.extents()) {
       throw_caller(ErrorCode::ShapeMismatch, "output {} is given as {} {}, expected {} {}",
                    implementation_->outputs[i].name, name(outputs[i].dtype()),
-                   to_string(outputs[i].extents()), name(results[i].dtype()),
-                   to_string(results[i].extents()));
+                   to_string(outputs[i].extents()), name(result.dtype()), to_string(result.extents()));
     }
-    std::copy_n(results[i].data(), results[i].byte_size(), outputs[i].mutable_data());
+    std::copy_n(result.data(), result.byte_size(), outputs[i].mutable_data());
   }
 }
 
 std::vector<std::optional<std::vector<std::int64_t>>> Session::output_extents(
     std::span<const std::vector<std::int64_t>> input_extents) const {
-  if (!implementation_->core) return std::vector<std::optional<Extents>>(implementation_->outputs.size());
-  return implementation_->core->output_extents(input_extents);
+  if (!implementation_->model) return std::vector<std::optional<Extents>>(implementation_->outputs.size());
+  return implementation_->model->general().output_extents(input_extents);
+}
+
+void Session::Implementation::add_stats(const runtime::SessionCore& part, SessionStats& stats,
+                                        std::vector<double>& milliseconds) const {
+  const runtime::Model& model = part.model();
+  const std::vector<double> compiled = model.compile_milliseconds();
+  milliseconds.insert(milliseconds.end(), compiled.begin(), compiled.end());
+  stats.plans_made += part.plans_made();
+  stats.planned_bytes += model.prepared_bytes();
+  if (const auto plan = part.newest_plan()) {
+    stats.fallback_nodes += plan->fallback_nodes;
+    stats.planned_bytes += plan->first.arena_bytes + parallelism.threads * plan->first.scratch_bytes;
+  }
+  for (const runtime::CompiledRegion& region : model.regions()) {
+    if (!region.falls_back()) continue;
+    const graph::Node& root = model.graph().node(region.region.root);
+    stats.fallbacks.emplace_back(fmt::format("{} {}", name(root.op), root.name), region.fallback_reason);
+  }
 }
 
 SessionStats Session::stats() const {
   SessionStats stats;
-  if (!implementation_->core) return stats;
+  if (!implementation_->model) return stats;
   const jit::KernelServiceStats kernels = implementation_->kernels->stats();
   stats.kernels_compiled = kernels.compiled;
   stats.kernels_from_cache = kernels.from_cache;
   stats.compile_ms_total = kernels.compile_ms_total;
-  std::vector<double> milliseconds = implementation_->core->model().compile_milliseconds();
+  std::vector<double> milliseconds;
+  implementation_->model->newest().visit(
+      [&](const runtime::SessionCore& core) { implementation_->add_stats(core, stats, milliseconds); });
   if (!milliseconds.empty()) {
     const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
     std::nth_element(milliseconds.begin(), middle, milliseconds.end());
     stats.compile_ms_median = *middle;
-  }
-  stats.plans_made = implementation_->core->plans_made();
-  stats.planned_bytes = implementation_->core->model().prepared_bytes();
-  if (const auto plan = implementation_->core->newest_plan()) {
-    stats.fallback_nodes = plan->fallback_nodes;
-    stats.planned_bytes +=
-        plan->first.arena_bytes + implementation_->parallelism.threads * plan->first.scratch_bytes;
-  }
-  const graph::Graph& graph = implementation_->core->model().graph();
-  for (const runtime::CompiledRegion& region : implementation_->core->model().regions()) {
-    if (region.generated()) continue;
-    const graph::Node& root = graph.node(region.region.root);
-    stats.fallbacks.emplace_back(fmt::format("{} {}", name(root.op), root.name), region.fallback_reason);
   }
   return stats;
 }
@@ -224,11 +243,11 @@ int Session::threads() const { return implementation_->parallelism.threads; }
 
 std::string Session::explain(std::string_view stage, std::string_view filter,
                              std::span<const std::vector<std::int64_t>> input_extents) const {
-  if (!implementation_->core) {
+  if (!implementation_->model) {
     if (stage == "graph") return to_text(*implementation_->reference_graph);
     throw_caller(ErrorCode::InvalidArgument, "reference kernels have no stage {}, only graph", stage);
   }
-  return api::explain(*implementation_->core, stage, filter, input_extents);
+  return api::explain(implementation_->model->newest(), stage, filter, input_extents);
 }
 
 std::string_view version() { return KILN_VERSION; }

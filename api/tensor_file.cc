@@ -132,34 +132,17 @@ void write_npy(const std::string& path, const Tensor& tensor) {
   if (!file) throw_environment(ErrorCode::Io, "cannot write {}", path);
 }
 
-frontend::FileKind file_kind(TensorFileValue::Kind kind) {
-  switch (kind) {
-    case TensorFileValue::Kind::Tensor:
-      return frontend::FileKind::Tensor;
-    case TensorFileValue::Kind::Sequence:
-      return frontend::FileKind::Sequence;
-    case TensorFileValue::Kind::Optional:
-      return frontend::FileKind::Optional;
-  }
-  return frontend::FileKind::Tensor;
-}
-
 }  // namespace
 
 Tensor read_tensor(const std::string& path) {
   if (ends_with(path, ".npy")) return read_npy(path);
   if (!ends_with(path, ".pb")) throw_caller(ErrorCode::InvalidArgument, "{} is neither .npy nor .pb", path);
-  return std::get<Tensor>(frontend::read_tensor_pb(path).content);
+  return frontend::read_datum_pb(path).datum.tensor();
 }
 
-TensorFileValue read_tensor_value(const std::string& path, TensorFileValue::Kind kind) {
-  if (ends_with(path, ".npy"))
-    return {.kind = TensorFileValue::Kind::Tensor, .name = {}, .tensors = {read_npy(path)}};
-  frontend::TensorFile file = frontend::read_tensor_pb(path, file_kind(kind));
-  TensorFileValue value{.kind = kind, .name = std::move(file.name), .tensors = {}};
-  if (auto* tensor = std::get_if<Tensor>(&file.content)) value.tensors = {std::move(*tensor)};
-  if (auto* tensors = std::get_if<std::vector<Tensor>>(&file.content)) value.tensors = std::move(*tensors);
-  return value;
+Datum read_datum(const std::string& path, Container container, DType dtype) {
+  if (container == Container::Tensor) return read_tensor(path);
+  return frontend::read_datum_pb(path, container, dtype).datum;
 }
 
 void write_tensor(const std::string& path, const Tensor& tensor, const std::string& name) {

@@ -116,23 +116,23 @@ namespace {
 // Runs `kernel` with the inputs of `dtype` replaced and each output passed through `finish(index, tensor)`.
 template <typename Prepare, typename Finish>
 void run_replaced(Call& call, DType dtype, Kernel kernel, Prepare prepare, Finish finish) {
-  std::vector<Tensor> replaced;
+  std::vector<Datum> replaced;
   replaced.reserve(call.inputs.size());
-  std::vector<const Tensor*> inputs(call.inputs.begin(), call.inputs.end());
-  for (const Tensor*& input : inputs) {
-    if (input == nullptr || input->dtype() != dtype) continue;
-    replaced.push_back(prepare(*input));
+  std::vector<const Datum*> inputs(call.inputs.begin(), call.inputs.end());
+  for (const Datum*& input : inputs) {
+    if (input == nullptr || input->tensor().dtype() != dtype) continue;
+    replaced.emplace_back(prepare(input->tensor()));
     input = &replaced.back();
   }
   Call inner{.node = call.node,
              .inputs = inputs,
-             .outputs = std::vector<Tensor>(call.node.outputs.size()),
+             .outputs = std::vector<Datum>(call.node.outputs.size()),
              .parallel = call.parallel,
              .promote_f32 = call.promote_f32};
   kernel(inner);
   for (std::size_t i = 0; i < inner.outputs.size(); ++i) {
     if (!call.wants(i)) continue;
-    const Tensor result = finish(i, inner.outputs[i]);
+    const Tensor result = finish(i, inner.outputs[i].tensor());
     call.output_view(i, result, result.extents());
   }
 }
@@ -150,26 +150,27 @@ bool computed_in_f32(Call& call, DType dtype, Kernel kernel, std::initializer_li
   return true;
 }
 
+Tensor unpacked(const Tensor& tensor) {
+  Tensor bytes(DType::U8, tensor.extents());
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    bytes.mutable_data()[i] = static_cast<std::byte>(load_packed(tensor.data(), bits(tensor.dtype()), i));
+  }
+  return bytes;
+}
+
+Tensor packed(DType dtype, const Tensor& bytes) {
+  Tensor tensor(dtype, bytes.extents());
+  for (std::int64_t i = 0; i < bytes.elements(); ++i) {
+    store_packed(tensor.mutable_data(), bits(dtype), i, std::to_integer<std::uint8_t>(bytes.data()[i]));
+  }
+  return tensor;
+}
+
 bool moved_as_bytes(Call& call, DType dtype, Kernel kernel) {
-  const int width = bits(dtype);
-  if (width >= 8) return false;
-  run_replaced(
-      call, dtype, kernel,
-      [&](const Tensor& input) {
-        Tensor bytes(DType::U8, input.extents());
-        for (std::int64_t i = 0; i < input.elements(); ++i) {
-          bytes.mutable_data()[i] = static_cast<std::byte>(load_packed(input.data(), width, i));
-        }
-        return bytes;
-      },
-      [&](std::size_t, const Tensor& output) {
-        if (output.dtype() != DType::U8) return output;
-        Tensor packed(dtype, output.extents());
-        for (std::int64_t i = 0; i < output.elements(); ++i) {
-          store_packed(packed.mutable_data(), width, i, std::to_integer<std::uint8_t>(output.data()[i]));
-        }
-        return packed;
-      });
+  if (bits(dtype) >= 8) return false;
+  run_replaced(call, dtype, kernel, unpacked, [&](std::size_t, const Tensor& output) {
+    return output.dtype() == DType::U8 ? packed(dtype, output) : output;
+  });
   return true;
 }
 

@@ -52,6 +52,10 @@ Tensor converted(const Call& call, const Tensor& tensor, DType dtype);
 bool computed_in_f32(Call& call, DType dtype, Kernel kernel,
                      std::initializer_list<std::size_t> narrowed = {0});
 
+// The elements of a tensor of packed ones (several to a byte) as one byte each, and back.
+Tensor unpacked(const Tensor& tensor);
+Tensor packed(DType dtype, const Tensor& bytes);
+
 // If `dtype` is packed several to a byte, runs `kernel` with every input of that dtype as one byte per
 // element, packs the outputs of that form again, and returns true. For kernels that only move elements.
 bool moved_as_bytes(Call& call, DType dtype, Kernel kernel);

@@ -81,11 +81,12 @@ void fold(Call& call, Function function) {
   const DType dtype = call.input(0).dtype();
   if (call.inputs.size() == 1) return call.output_view(0, call.input(0), call.input(0).extents());
   Extents extents = call.input(0).extents();
-  for (const Tensor* input : call.inputs) {
-    extents = broadcast_extents(extents, input->extents());
-    if (input->dtype() != dtype) {
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+    const Tensor& input = call.input(k);
+    extents = broadcast_extents(extents, input.extents());
+    if (input.dtype() != dtype) {
       throw_caller(ErrorCode::TypeMismatch, "operands must have one type, got {} and {}", name(dtype),
-                   name(input->dtype()));
+                   name(input.dtype()));
     }
   }
   dispatch(List{}, dtype, [&]<typename T>() {
@@ -161,7 +162,7 @@ void sum(Call& call) {
 void mean(Call& call) {
   if (computed_in_f32(call, call.input(0).dtype(), mean)) return;
   sum(call);
-  Tensor& y = call.outputs[0];
+  Tensor& y = call.outputs[0].tensor();
   if (call.inputs.size() == 1) return;
   dispatch(WideFloats{}, y.dtype(), [&]<typename T>() {
     for (T& element : y.template as_mutable<T>()) element /= static_cast<T>(call.inputs.size());

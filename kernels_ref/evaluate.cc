@@ -7,13 +7,13 @@
 namespace kiln::reference {
 namespace {
 
-// Tensors of one evaluation, freed when no node still wants them.
+// What one evaluation has made, freed when no node still wants them.
 class Evaluation {
  public:
   Evaluation(const graph::Graph& graph, const EvaluateOptions& options)
-      : graph_(graph), options_(options), tensors_(graph.value_count()), readers_(graph.value_count()) {}
+      : graph_(graph), options_(options), data_(graph.value_count()), readers_(graph.value_count()) {}
 
-  std::vector<Tensor> run(std::span<const Tensor> inputs) {
+  std::vector<Datum> run(std::span<const Datum> inputs) {
     if (inputs.size() != graph_.inputs.size()) {
       throw_caller(ErrorCode::InvalidArgument, "expected {} inputs, got {}", graph_.inputs.size(),
                    inputs.size());
@@ -25,18 +25,18 @@ class Evaluation {
       }
     }
     for (const graph::ValueId output : graph_.outputs) ++readers_[output.index];
-    for (std::size_t i = 0; i < inputs.size(); ++i) tensors_[graph_.inputs[i].index] = entering(inputs[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i) data_[graph_.inputs[i].index] = entering(inputs[i]);
     for (const graph::NodeId id : order) run_node(graph_.node(id));
-    std::vector<Tensor> outputs;
-    for (const graph::ValueId output : graph_.outputs) outputs.push_back(tensor(output));
+    std::vector<Datum> outputs;
+    for (const graph::ValueId output : graph_.outputs) outputs.push_back(datum(output));
     return outputs;
   }
 
  private:
-  Tensor entering(const Tensor& tensor) const { return options_.f64 ? widened_to_f64(tensor) : tensor; }
+  Datum entering(const Datum& datum) const { return options_.f64 ? widened_to_f64(datum) : datum; }
 
-  const Tensor& tensor(graph::ValueId id) {
-    std::optional<Tensor>& slot = tensors_[id.index];
+  const Datum& datum(graph::ValueId id) {
+    std::optional<Datum>& slot = data_[id.index];
     const graph::Value& value = graph_.value(id);
     if (!slot && value.constant) slot = entering(*value.constant);
     if (!slot) throw_bug("value '{}' is read before it is made", value.name);
@@ -48,37 +48,49 @@ class Evaluation {
       const Kernel kernel = find(node.op);
       if (kernel == nullptr)
         throw_caller(ErrorCode::Unsupported, "there is no reference kernel for this operator");
-      std::vector<const Tensor*> inputs;
-      for (const graph::ValueId input : node.inputs) inputs.push_back(input ? &tensor(input) : nullptr);
+      std::vector<const Datum*> inputs;
+      for (const graph::ValueId input : node.inputs) inputs.push_back(input ? &datum(input) : nullptr);
+      const RunBody run_body = [this](const graph::Graph& body, std::vector<Datum> given) {
+        return evaluate(body, given, options_);
+      };
       Call call{.node = node,
                 .inputs = inputs,
-                .outputs = std::vector<Tensor>(node.outputs.size()),
+                .outputs = std::vector<Datum>(node.outputs.size()),
                 .parallel = options_.parallel,
-                .promote_f32 = options_.f64};
+                .promote_f32 = options_.f64,
+                .run_body = &run_body};
       kernel(call);
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
         const graph::ValueId output = node.outputs[i];
-        if (output && readers_[output.index] > 0) tensors_[output.index] = std::move(call.outputs[i]);
+        if (output && readers_[output.index] > 0) data_[output.index] = std::move(call.outputs[i]);
       }
     } catch (Error& error) {
       throw error.with("node", node.name).with("op", std::string(name(node.op)));
     }
     for (const graph::ValueId input : node.inputs) {
-      if (input && --readers_[input.index] == 0) tensors_[input.index].reset();
+      if (input && --readers_[input.index] == 0) data_[input.index].reset();
     }
   }
 
   const graph::Graph& graph_;
   const EvaluateOptions options_;
-  std::vector<std::optional<Tensor>> tensors_;
+  std::vector<std::optional<Datum>> data_;
   std::vector<std::int64_t> readers_;
 };
 
 }  // namespace
 
+std::vector<Datum> evaluate(const graph::Graph& graph, std::span<const Datum> inputs,
+                            const EvaluateOptions& options) {
+  return Evaluation(graph, options).run(inputs);
+}
+
 std::vector<Tensor> evaluate(const graph::Graph& graph, std::span<const Tensor> inputs,
                              const EvaluateOptions& options) {
-  return Evaluation(graph, options).run(inputs);
+  const std::vector<Datum> data(inputs.begin(), inputs.end());
+  std::vector<Tensor> outputs;
+  for (const Datum& output : Evaluation(graph, options).run(data)) outputs.push_back(output.tensor());
+  return outputs;
 }
 
 }  // namespace kiln::reference

@@ -151,7 +151,7 @@ void max_pool(Call& call) {
     using C = Compute<T>;
     using Limits = std::numeric_limits<C>;
     const C lowest = Limits::has_infinity ? -Limits::infinity() : Limits::min();
-    T* to = call.outputs[0].as_mutable<T>().data();
+    T* to = call.outputs[0].tensor().as_mutable<T>().data();
     for_windows(call, pooling, [&](std::int64_t plane, std::int64_t position, auto taps) {
       const T* from = x.as<T>().data() + plane * pooling.input_size;
       C best = lowest;

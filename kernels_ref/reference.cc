@@ -28,30 +28,30 @@ constexpr std::array<Kernel, kOpCount> kKernels = [] {
 
 }  // namespace
 
-const Tensor& Call::input(std::size_t index) const {
+const Datum& Call::datum(std::size_t index) const {
   require(has_input(index), "{} was called without its input {}", name(node.op), index);
   return *inputs[index];
 }
 
 Tensor& Call::output(std::size_t index, DType dtype, Extents extents) {
   if (outputs.size() <= index) outputs.resize(index + 1);
-  Tensor& tensor = outputs[index];
-  const bool fits = tensor.data() != nullptr && tensor.dtype() == dtype && tensor.extents() == extents;
-  if (!fits) tensor = Tensor(dtype, std::move(extents));
-  return tensor;
+  const bool fits = outputs[index].is_tensor() && outputs[index].tensor().dtype() == dtype &&
+                    outputs[index].tensor().extents() == extents;
+  if (!fits) outputs[index] = Tensor(dtype, std::move(extents));
+  return outputs[index].tensor();
 }
 
 void Call::output_view(std::size_t index, const Tensor& source, Extents extents) {
   if (outputs.size() <= index) outputs.resize(index + 1);
-  Tensor& tensor = outputs[index];
   Tensor view = source.reshaped(std::move(extents));
-  const bool fits =
-      tensor.data() != nullptr && tensor.dtype() == view.dtype() && tensor.extents() == view.extents();
-  if (!fits) {
-    tensor = std::move(view);
-  } else if (tensor.data() == view.data()) {
+  if (!outputs[index].is_tensor() || outputs[index].tensor().dtype() != view.dtype() ||
+      outputs[index].tensor().extents() != view.extents()) {
+    outputs[index] = std::move(view);
     return;
-  } else if (view.dtype() == DType::String) {
+  }
+  Tensor& tensor = outputs[index].tensor();
+  if (tensor.data() == view.data()) return;
+  if (view.dtype() == DType::String) {
     const auto strings = view.as<std::string>();
     std::copy(strings.begin(), strings.end(), tensor.as_mutable<std::string>().begin());
   } else if (view.byte_size() > 0) {
@@ -70,6 +70,15 @@ Tensor widened_to_f64(const Tensor& tensor) {
   Tensor result(DType::F64, tensor.extents());
   std::ranges::copy(to_numbers(tensor), result.as_mutable<double>().begin());
   return result;
+}
+
+Datum widened_to_f64(const Datum& datum) {
+  if (datum.is_tensor()) return widened_to_f64(datum.tensor());
+  if (datum.is_map()) return Map{datum.map().keys, widened_to_f64(datum.map().values)};
+  if (!datum.is_sequence()) return datum;
+  Sequence wide{widened(datum.sequence().dtype), {}};
+  for (const Datum& item : datum.sequence().items) wide.items.push_back(widened_to_f64(item));
+  return wide;
 }
 
 }  // namespace kiln::reference

@@ -1,5 +1,6 @@
 #include "runtime/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -41,15 +42,30 @@ void copy_strided(const std::byte* from, std::span<const std::int64_t> from_stri
   }
 }
 
+// The same content in memory that outlives the arenas.
+Datum with_own_memory(const Datum& datum) {
+  if (datum.is_tensor()) return datum.tensor().owns_memory() ? datum : Datum(datum.tensor().copy());
+  if (!datum.is_sequence()) return datum;
+  const std::vector<Datum>& items = datum.sequence().items;
+  if (std::all_of(items.begin(), items.end(),
+                  [](const Datum& item) { return !item.is_tensor() || item.tensor().owns_memory(); })) {
+    return datum;
+  }
+  Sequence sequence{datum.sequence().dtype, {}};
+  for (const Datum& item : items) sequence.items.push_back(with_own_memory(item));
+  return sequence;
+}
+
 class Run {
  public:
   Run(const Model& model, const Plan& plan, const Parallelism& parallelism, ArenaPool& arenas,
-      std::span<const Tensor> inputs, std::span<Tensor> outputs)
+      const reference::RunBody& run_body, std::span<const Datum> inputs, std::span<Datum> outputs)
       : model_(model),
         graph_(model.graph()),
         plan_(plan),
         parallelism_(parallelism),
         arena_pool_(arenas),
+        run_body_(run_body),
         inputs_(inputs),
         outputs_(outputs),
         parallel_([parallelism](std::int64_t count, std::int64_t grain, const reference::RangeBody& body) {
@@ -112,17 +128,20 @@ class Run {
 
   void run_step(const ReferenceStep& step) {
     const graph::Node& node = graph_.node(step.node);
-    std::vector<Tensor> held(step.inputs.size());
-    std::vector<const Tensor*> inputs;
-    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      if (!std::holds_alternative<std::monostate>(step.inputs[i])) held[i] = input_tensor(step.inputs[i]);
-      inputs.push_back(std::holds_alternative<std::monostate>(step.inputs[i]) ? nullptr : &held[i]);
+    std::vector<Datum> held;
+    std::vector<const Datum*> inputs;
+    held.reserve(step.inputs.size());
+    for (const ReferenceStep::Input& input : step.inputs) {
+      const bool present = !std::holds_alternative<std::monostate>(input);
+      if (present) held.push_back(input_datum(input));
+      inputs.push_back(present ? &held.back() : nullptr);
     }
-    reference::Call call{.node = node, .inputs = inputs, .outputs = {}, .parallel = &parallel_};
+    reference::Call call{
+        .node = node, .inputs = inputs, .outputs = {}, .parallel = &parallel_, .run_body = &run_body_};
     for (const auto& output : step.outputs) {
       call.outputs.push_back(output && output->dense
                                  ? Tensor::view(output->dtype, output->extents, address(output->buffer))
-                                 : Tensor());
+                                 : Datum());
     }
     try {
       const reference::Kernel kernel = reference::find(node.op);
@@ -133,15 +152,15 @@ class Run {
       throw;
     }
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      if (node.outputs[i]) keep_output(node.outputs[i], step.outputs[i], std::move(call.outputs[i]));
+      if (node.outputs[i]) keep_output(node.outputs[i], step.outputs[i], call.outputs[i]);
     }
   }
 
   void run_step(const BindStep& step) { made_sizes_.push_back(step.value); }
 
-  Tensor input_tensor(const ReferenceStep::Input& input) {
+  Datum input_datum(const ReferenceStep::Input& input) {
     if (const auto* known = std::get_if<Tensor>(&input)) return *known;
-    if (const auto* made = std::get_if<ValueId>(&input)) return made_tensor(*made);
+    if (const auto* made = std::get_if<ValueId>(&input)) return made_datum(*made);
     const TensorRef& ref = std::get<TensorRef>(input);
     if (ref.dense) return Tensor::view(ref.dtype, ref.extents, address(ref.buffer));
     Tensor tensor(ref.dtype, ref.extents);
@@ -151,17 +170,21 @@ class Run {
     return tensor;
   }
 
-  const Tensor& made_tensor(ValueId id) const {
-    const auto found = tensors_.find(id.index);
-    require(found != tensors_.end(), "value {} is read before it is made", graph_.value(id).name);
-    return found->second;
+  // A Value that has no planned memory: made while running, or an input.
+  const Datum& made_datum(ValueId id) const {
+    const auto found = made_.find(id.index);
+    if (found != made_.end()) return found->second;
+    const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), id);
+    require(input != graph_.inputs.end(), "value {} is read before it is made", graph_.value(id).name);
+    return inputs_[static_cast<std::size_t>(input - graph_.inputs.begin())];
   }
 
-  void keep_output(ValueId id, const std::optional<TensorRef>& ref, Tensor tensor) {
+  void keep_output(ValueId id, const std::optional<TensorRef>& ref, const Datum& datum) {
     if (!ref) {
-      tensors_[id.index] = std::move(tensor);
+      made_[id.index] = with_own_memory(datum);
       return;
     }
+    const Tensor& tensor = datum.tensor();
     std::byte* memory = address(ref->buffer);
     if (tensor.data() == memory && ref->dense) return;
     if (tensor.dtype() != ref->dtype || tensor.extents() != ref->extents) {
@@ -175,7 +198,7 @@ class Run {
 
   void bind_made_sizes() {
     for (const ValueId id : made_sizes_) {
-      const Extents& extents = made_tensor(id).extents();
+      const Extents& extents = made_datum(id).tensor().extents();
       for (std::size_t s = 0; s < graph_.symbols.size(); ++s) {
         const graph::SymbolSource& source = graph_.symbols[s].source;
         if (source.kind != graph::SymbolSource::Kind::NodeResult || source.value != id) continue;
@@ -190,17 +213,25 @@ class Run {
   void allocate_outputs() {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const graph::Value& value = graph_.value(graph_.outputs[i]);
-      if (outputs_[i].data() != nullptr || value.dtype == DType::String) continue;
+      if (outputs_[i].has_value() || value.dtype == DType::String || value.container != Container::Tensor)
+        continue;
       if (auto extents = try_extents(value, bindings_))
         outputs_[i] = Tensor(value.dtype, std::move(*extents));
     }
   }
 
-  // Outputs that no Step wrote in place: known from Symbols, or tensors made while running.
+  // Outputs that no Step wrote in place: what was made while running, or an input passed on.
   void collect_outputs() {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
-      const auto made = tensors_.find(graph_.outputs[i].index);
-      if (made != tensors_.end()) outputs_[i] = made->second;
+      const auto made = made_.find(graph_.outputs[i].index);
+      if (made != made_.end()) {
+        outputs_[i] = made->second;
+      } else if (!outputs_[i].has_value()) {
+        const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), graph_.outputs[i]);
+        if (input != graph_.inputs.end()) {
+          outputs_[i] = with_own_memory(inputs_[static_cast<std::size_t>(input - graph_.inputs.begin())]);
+        }
+      }
     }
   }
 
@@ -212,11 +243,11 @@ class Run {
       case BufferRef::Kind::Arena:
         return at(arenas_[buffer.index].data());
       case BufferRef::Kind::Input:
-        return at(inputs_[buffer.index].data());
+        return at(inputs_[buffer.index].tensor().data());
       case BufferRef::Kind::Output:
-        return at(outputs_[buffer.index].data());
+        return at(outputs_[buffer.index].tensor().data());
       case BufferRef::Kind::Tensor:
-        return at(made_tensor(ValueId{buffer.index}).data());
+        return at(made_datum(ValueId{buffer.index}).tensor().data());
     }
     return nullptr;
   }
@@ -231,11 +262,12 @@ class Run {
   const Plan& plan_;
   Parallelism parallelism_;
   ArenaPool& arena_pool_;
-  std::span<const Tensor> inputs_;
-  std::span<Tensor> outputs_;
+  const reference::RunBody& run_body_;
+  std::span<const Datum> inputs_;
+  std::span<Datum> outputs_;
   reference::ParallelFor parallel_;
   std::vector<ArenaPool::Lease> arenas_;
-  std::unordered_map<std::uint32_t, Tensor> tensors_;
+  std::unordered_map<std::uint32_t, Datum> made_;
   std::vector<ValueId> made_sizes_;
   graph::Bindings bindings_;
   LaunchScratch scratch_;
@@ -245,8 +277,8 @@ class Run {
 }  // namespace
 
 void execute(const Model& model, const Plan& plan, const Parallelism& parallelism, ArenaPool& arenas,
-             std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  Run(model, plan, parallelism, arenas, inputs, outputs).execute();
+             const reference::RunBody& run_body, std::span<const Datum> inputs, std::span<Datum> outputs) {
+  Run(model, plan, parallelism, arenas, run_body, inputs, outputs).execute();
 }
 
 }  // namespace kiln::runtime

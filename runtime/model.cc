@@ -10,6 +10,7 @@
 
 #include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
+#include "ir/graph/contract.h"
 #include "runtime/launch.h"
 #include "runtime/passes/passes.h"
 #include "runtime/region_forming.h"
@@ -127,6 +128,11 @@ bool Model::choose_template(CompiledRegion& region, std::string& reasons) {
 void Model::add_region(const graph::Region& region, bool may_split) {
   CompiledRegion compiled;
   compiled.region = region;
+  if (contract(graph_.node(region.root).op).fusion == graph::FusionClass::Control) {
+    compiled.control = true;
+    regions_.push_back(std::move(compiled));
+    return;
+  }
   if (const std::string* name = value_of_unknown_rank(graph_, region)) {
     give_up(compiled, fmt::format("the rank of {} is unknown before running", *name));
     regions_.push_back(std::move(compiled));

@@ -48,10 +48,12 @@ struct CompiledRegion {
   graph::Region region;
   graph::Problem problem;
   const templates::Template* source = nullptr;
+  bool control = false;           // runs Graphs of its own: no kernels, but no fallback either
   std::string fallback_reason;    // why `source` is null, or why it was given up
   std::vector<Variant> variants;  // once compiled: the guarded ones, then the default
 
   bool generated() const { return source != nullptr; }
+  bool falls_back() const { return source == nullptr && !control; }
   // The Variant for these values of the Problem's Symbols.
   const Variant& variant(std::span<const std::int64_t> problem_bindings) const;
 };
@@ -75,6 +77,7 @@ class Model {
   const std::vector<std::string>& decisions() const { return decisions_; }  // of region forming
 
   const Target& target() const { return options_.target; }
+  const ModelOptions& options() const { return options_; }
 
   // Builds the Programs of every Region, without compiling them.
   void build();

@@ -142,7 +142,7 @@ class SegmentPlanner {
       const graph::Value& value = graph_.value(storage);
       const auto extents = try_extents(value, bindings_);
       const auto output = std::find(graph_.outputs.begin(), graph_.outputs.end(), storage);
-      if (!extents || value.dtype == DType::String) {
+      if (!extents || value.dtype == DType::String || value.container != Container::Tensor) {
         placements_[storage] = {.kind = BufferRef::Kind::Tensor, .index = storage.index};
       } else if (output != graph_.outputs.end()) {
         placements_[storage] = {.kind = BufferRef::Kind::Output,
@@ -288,7 +288,7 @@ class SegmentPlanner {
     ReferenceStep step{.node = id, .inputs = {}, .outputs = {}, .region = index};
     for (const ValueId input : node.inputs) step.inputs.push_back(reference_input(input));
     for (const ValueId output : node.outputs) {
-      step.outputs.push_back(output ? tensor_ref(output) : std::nullopt);
+      step.outputs.push_back(output_ref(output));
     }
     segment.steps.emplace_back(std::move(step));
     for (const ValueId output : node.outputs) {
@@ -302,17 +302,28 @@ class SegmentPlanner {
     if (!id) return std::monostate{};
     const graph::Value& value = graph_.value(id);
     if (is_known(value)) return elements_tensor(value, bindings_);
+    // A tensor that exists only while running is passed as it is, but a view of one has no tensor of its own.
+    const bool made = is_made(id);
+    if (made && storage_of(id) == id) return id;
     if (auto ref = tensor_ref(id)) return std::move(*ref);
     return id;
   }
 
-  // Memory of known size; nothing for a tensor that exists only while running.
+  // True for what lies in a tensor that exists only while running.
+  bool is_made(ValueId id) const {
+    const auto& layout = graph_.value(id).layout;
+    return !layout || storage_buffer(layout->storage).kind == BufferRef::Kind::Tensor;
+  }
+
+  // Memory of known size; nothing for an output that becomes a tensor while running.
+  std::optional<TensorRef> output_ref(ValueId id) const {
+    return !id || is_made(id) ? std::nullopt : tensor_ref(id);
+  }
+
   std::optional<TensorRef> tensor_ref(ValueId id) const {
     const graph::Value& value = graph_.value(id);
     const auto extents = try_extents(value, bindings_);
-    if (!extents || !value.layout || storage_buffer(value.layout->storage).kind == BufferRef::Kind::Tensor) {
-      return std::nullopt;
-    }
+    if (!extents || !value.layout) return std::nullopt;
     TensorRef ref{.buffer = value_buffer(id), .dtype = value.dtype, .extents = *extents, .strides = {}};
     std::int64_t expected = 1;
     for (const graph::Dim& stride : value.layout->strides) ref.strides.push_back(stride.evaluate(bindings_));
@@ -358,7 +369,7 @@ Plan make_plan(const Model& model, graph::Bindings bindings) {
   check_guards(model.graph(), plan.bindings);
   if (!model.regions().empty()) plan.first = make_segment(model, 0, 0, plan.bindings, plan.placements);
   for (const CompiledRegion& region : model.regions()) {
-    if (!region.generated()) plan.fallback_nodes += static_cast<std::int64_t>(region.region.nodes.size());
+    if (region.falls_back()) plan.fallback_nodes += static_cast<std::int64_t>(region.region.nodes.size());
   }
   return plan;
 }
@@ -395,8 +406,9 @@ std::string step_text(const LaunchStep& step, const Model& model) {
 
 std::string step_text(const ReferenceStep& step, const Model& model) {
   const Node& node = model.graph().node(step.node);
-  return fmt::format("reference {} {}: {}", name(node.op), node.name,
-                     model.regions()[step.region].fallback_reason);
+  const CompiledRegion& region = model.regions()[step.region];
+  if (region.control) return fmt::format("control {} {}", name(node.op), node.name);
+  return fmt::format("reference {} {}: {}", name(node.op), node.name, region.fallback_reason);
 }
 
 std::string step_text(const BindStep& step, const Model& model) {

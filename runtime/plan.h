@@ -31,13 +31,14 @@ struct LaunchStep {
   std::size_t region = 0;  // index into Model::regions()
 };
 
-// Runs a node on its reference kernel.
+// Runs a node on its reference kernel, or the Graphs of a control node.
 struct ReferenceStep {
   using Input =
       std::variant<std::monostate, Tensor, TensorRef, graph::ValueId>;  // absent, known, memory, made
   graph::NodeId node;
   std::vector<Input> inputs;
-  // Memory to fill; nothing for an output whose size shows only now, which stays a tensor of its own.
+  // Memory to fill; nothing for an output whose size shows only now, or that is no tensor: it stays a Datum
+  // of its own.
   std::vector<std::optional<TensorRef>> outputs;
   std::size_t region = 0;
 };

@@ -66,47 +66,10 @@ Shape reduced(const Shape& space, const std::vector<std::int64_t>& rows, bool ke
   return shape;
 }
 
-// True for an operand that says where or how many (axes, a shape, pads ...) rather than being read.
-bool says_where(const Node& node, std::size_t operand) {
-  switch (contract(node.op).fusion) {
-    case FusionClass::Elementwise:
-    case FusionClass::Dot:
-    case FusionClass::Pool:
-      return false;
-    case FusionClass::Rows:
-    case FusionClass::View:
-    case FusionClass::Movement:
-    case FusionClass::Shape:
-    case FusionClass::Opaque:
-    case FusionClass::Random:
-      break;
-  }
-  switch (node.op) {
-    case OpKind::Gather:
-    case OpKind::GatherElements:
-    case OpKind::GatherND:
-    case OpKind::ScatterElements:
-    case OpKind::ScatterND:
-    case OpKind::Concat:
-    case OpKind::ReverseSequence:
-    case OpKind::LayerNormalization:
-    case OpKind::RMSNormalization:
-    case OpKind::InstanceNormalization:
-    case OpKind::GroupNormalization:
-      return false;
-    case OpKind::Pad:
-      return operand == 1 || operand == 3;
-    case OpKind::OneHot:
-      return operand == 1;
-    default:
-      return operand > 0;
-  }
-}
-
 // Known operands that say where, and scalars, become part of the code.
 bool is_embedded(const Graph& graph, const Node& node, std::size_t operand) {
   const graph::Value& value = graph.value(node.inputs[operand]);
-  if (says_where(node, operand)) {
+  if (graph::says_where(node, operand)) {
     const auto limit = static_cast<std::int64_t>(graph::kMaxKnownElements);
     return is_known(value) && (!value.constant || value.constant->elements() <= limit);
   }
@@ -250,6 +213,7 @@ class RegionForming {
       case FusionClass::Movement:
         return moves_with_epilogue(graph_.node(unit.root).op);
       case FusionClass::View:
+      case FusionClass::Control:
       case FusionClass::Shape:
       case FusionClass::Opaque:
       case FusionClass::Random:

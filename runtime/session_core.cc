@@ -28,6 +28,25 @@ std::string expected_shape(const Graph& graph, const graph::Value& value) {
   return text;
 }
 
+// True if `datum` is what the graph says of `value`, extents aside.
+bool is_a(const Datum& datum, const graph::Value& value) {
+  switch (value.container) {
+    case Container::Tensor:
+      return datum.is_tensor() && datum.tensor().dtype() == value.dtype;
+    case Container::Sequence:
+      return datum.is_sequence() && datum.sequence().dtype == value.dtype;
+    case Container::Optional:
+      return !datum.has_value() || (datum.is_tensor() && datum.tensor().dtype() == value.dtype);
+    case Container::OptionalSequence:
+      return !datum.has_value() || (datum.is_sequence() && datum.sequence().dtype == value.dtype);
+    case Container::Map:
+      return datum.is_map() && datum.map().values.dtype() == value.dtype;
+    case Container::MapSequence:
+      return datum.is_sequence();
+  }
+  return false;
+}
+
 }  // namespace
 
 SessionCore::SessionCore(Graph graph, ModelOptions options, const Parallelism& parallelism,
@@ -36,9 +55,32 @@ SessionCore::SessionCore(Graph graph, ModelOptions options, const Parallelism& p
       parallelism_(parallelism),
       arenas_(memory_limit),
       admission_(2 * usable_cpus()),
-      plans_(kMaxPlans) {}
+      plans_(kMaxPlans) {
+  const Graph& loaded = model_.graph();
+  for (std::uint32_t i = 0; i < loaded.node_count(); ++i) {
+    for (const auto& [name, attribute] : loaded.node({i}).attributes) {
+      const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute);
+      if (body == nullptr) continue;
+      bodies_[body->get()] =
+          std::make_unique<SessionCore>(**body, model_.options(), parallelism, memory_limit);
+    }
+  }
+  run_body_ = [this](const Graph& body, const std::vector<Datum>& inputs) {
+    return bodies_.at(&body)->run(inputs);
+  };
+}
 
-void SessionCore::check_inputs(std::span<const Tensor> inputs) const {
+void SessionCore::build() {
+  model_.build();
+  for (const auto& [graph, body] : bodies_) body->build();
+}
+
+void SessionCore::compile() {
+  model_.compile(parallelism_);
+  for (const auto& [graph, body] : bodies_) body->compile();
+}
+
+void SessionCore::check_inputs(std::span<const Datum> inputs) const {
   const Graph& graph = model_.graph();
   if (inputs.size() != graph.inputs.size()) {
     throw_caller(ErrorCode::InvalidArgument, "got {} inputs, expected {}", inputs.size(),
@@ -46,14 +88,26 @@ void SessionCore::check_inputs(std::span<const Tensor> inputs) const {
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const graph::Value& value = graph.value(graph.inputs[i]);
-    if (inputs[i].dtype() != value.dtype) {
+    if (is_a(inputs[i], value)) continue;
+    if (value.container == Container::Tensor && inputs[i].is_tensor()) {
       throw_caller(ErrorCode::TypeMismatch, "input {} has dtype {}, expected {}", value.name,
-                   name(inputs[i].dtype()), name(value.dtype));
+                   name(inputs[i].tensor().dtype()), name(value.dtype));
+    } else {
+      throw_caller(ErrorCode::TypeMismatch, "input {} is {}, expected a {} of {}", value.name,
+                   to_string(inputs[i]), name(value.container), name(value.dtype));
     }
   }
 }
 
-graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<const Tensor> inputs) const {
+std::vector<Extents> SessionCore::extents_of(std::span<const Datum> inputs) const {
+  std::vector<Extents> extents;
+  for (const Datum& input : inputs) {
+    extents.push_back(input.is_tensor() ? input.tensor().extents() : Extents());
+  }
+  return extents;
+}
+
+graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<const Datum> inputs) const {
   const Graph& graph = model_.graph();
   graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
   std::vector<std::size_t> bound_by(graph.symbols.size());  // the input, for messages
@@ -90,7 +144,7 @@ graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<co
     if (source.kind != SymbolSource::Kind::InputElement) continue;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (graph.inputs[i] != source.value) continue;
-      const std::vector<std::int64_t> elements = inputs[i].to_integers();
+      const std::vector<std::int64_t> elements = inputs[i].tensor().to_integers();
       if (source.index < static_cast<std::int64_t>(elements.size())) {
         bindings[s] = elements[static_cast<std::size_t>(source.index)];
       }
@@ -101,7 +155,7 @@ graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<co
 
 std::shared_ptr<const Plan> SessionCore::plan_for(graph::Bindings bindings) {
   if (auto plan = plans_.find(bindings)) return plan;
-  model_.compile(parallelism_);
+  compile();
   auto plan = std::make_shared<const Plan>(make_plan(model_, std::move(bindings)));
   ++plans_made_;
   plans_.insert(plan);
@@ -121,47 +175,43 @@ std::vector<std::optional<Extents>> SessionCore::output_extents(std::span<const 
   return result;
 }
 
-void SessionCore::execute_plan(const Plan& plan, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+void SessionCore::execute_plan(const Plan& plan, std::span<const Datum> inputs, std::span<Datum> outputs) {
   admission_.acquire();
   struct Release {
     std::counting_semaphore<>& admission;
     ~Release() { admission.release(); }
   } release{admission_};
-  execute(model_, plan, parallelism_, arenas_, inputs, outputs);
+  execute(model_, plan, parallelism_, arenas_, run_body_, inputs, outputs);
 }
 
-std::vector<Tensor> SessionCore::run(std::span<const Tensor> inputs) {
+std::vector<Datum> SessionCore::run(std::span<const Datum> inputs) {
   const Graph& graph = model_.graph();
   check_inputs(inputs);
-  std::vector<Extents> extents;
-  for (const Tensor& input : inputs) extents.push_back(input.extents());
-  const graph::Bindings bindings = bind(extents, inputs);
+  const graph::Bindings bindings = bind(extents_of(inputs), inputs);
   const auto plan = plan_for(bindings);
-  std::vector<Tensor> outputs;
+  std::vector<Datum> outputs;
   for (const graph::ValueId id : graph.outputs) {
     const graph::Value& value = graph.value(id);
-    Tensor tensor;
+    Datum output;
     if (is_known(value)) {
-      tensor = elements_tensor(value, bindings);
-    } else if (value.dtype != DType::String) {
-      if (auto sizes = try_extents(value, bindings)) tensor = Tensor(value.dtype, std::move(*sizes));
+      output = elements_tensor(value, bindings);
+    } else if (value.dtype != DType::String && value.container == Container::Tensor) {
+      if (auto sizes = try_extents(value, bindings)) output = Tensor(value.dtype, std::move(*sizes));
     }
-    outputs.push_back(std::move(tensor));
+    outputs.push_back(std::move(output));
   }
   execute_plan(*plan, inputs, outputs);
   return outputs;
 }
 
-void SessionCore::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+void SessionCore::run(std::span<const Datum> inputs, std::span<Datum> outputs) {
   const Graph& graph = model_.graph();
   check_inputs(inputs);
   if (outputs.size() != graph.outputs.size()) {
     throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(),
                  graph.outputs.size());
   }
-  std::vector<Extents> extents;
-  for (const Tensor& input : inputs) extents.push_back(input.extents());
-  const graph::Bindings bindings = bind(extents, inputs);
+  const graph::Bindings bindings = bind(extents_of(inputs), inputs);
   const auto plan = plan_for(bindings);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const graph::Value& value = graph.value(graph.outputs[i]);
@@ -169,14 +219,14 @@ void SessionCore::run(std::span<const Tensor> inputs, std::span<Tensor> outputs)
     if (value.shape) {
       for (const graph::Dim& dim : *value.shape) expected.push_back(dim.try_evaluate(bindings).value_or(-1));
     }
-    if (!value.shape || outputs[i].dtype() != value.dtype || outputs[i].extents() != expected) {
+    Tensor& output = outputs[i].tensor();
+    if (!value.shape || output.dtype() != value.dtype || output.extents() != expected) {
       throw_caller(ErrorCode::ShapeMismatch, "output {} is given as {} {}, expected {} {}", value.name,
-                   name(outputs[i].dtype()), to_string(outputs[i].extents()), name(value.dtype),
-                   to_string(expected));
+                   name(output.dtype()), to_string(output.extents()), name(value.dtype), to_string(expected));
     }
     if (is_known(value)) {
       const Tensor known = elements_tensor(value, bindings);
-      std::copy_n(known.data(), known.byte_size(), outputs[i].mutable_data());
+      std::copy_n(known.data(), known.byte_size(), output.mutable_data());
     }
   }
   execute_plan(*plan, inputs, outputs);

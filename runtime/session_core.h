@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,8 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include <kiln/tensor.h>
+#include <kiln/datum.h>
 
+#include "kernels_ref/reference.h"
 #include "runtime/arena_pool.h"
 #include "runtime/model.h"
 #include "runtime/plan.h"
@@ -29,9 +31,9 @@ class SessionCore {
               std::int64_t memory_limit);
 
   // `inputs` in model order. Throws Error (caller) naming the input, got and expected extents or dtype.
-  std::vector<Tensor> run(std::span<const Tensor> inputs);
-  // The same into memory of the caller; entries must have the outputs' dtype and extents.
-  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  std::vector<Datum> run(std::span<const Datum> inputs);
+  // The same into memory of the caller; entries must be tensors of the outputs' dtype and extents.
+  void run(std::span<const Datum> inputs, std::span<Datum> outputs);
 
   // Extents of each output; nothing where the size shows only while running.
   std::vector<std::optional<Extents>> output_extents(std::span<const Extents> inputs);
@@ -39,18 +41,29 @@ class SessionCore {
   const Model& model() const { return model_; }
   // The compiled model and the Plan for inputs of these extents, for explain and statistics.
   std::shared_ptr<const Plan> plan(std::span<const Extents> input_extents);
-  void build() { model_.build(); }
-  void compile() { model_.compile(parallelism_); }
+  void build();
+  void compile();
   std::shared_ptr<const Plan> newest_plan() const { return plans_.newest(); }
   std::int64_t plans_made() const { return plans_made_; }
 
+  // Calls visitor(core) for this one and those of all Graphs in its nodes.
+  template <typename Visitor>
+  void visit(Visitor&& visitor) const {
+    visitor(*this);
+    for (const auto& [graph, body] : bodies_) body->visit(visitor);
+  }
+
  private:
-  graph::Bindings bind(std::span<const Extents> extents, std::span<const Tensor> inputs) const;
+  graph::Bindings bind(std::span<const Extents> extents, std::span<const Datum> inputs) const;
   std::shared_ptr<const Plan> plan_for(graph::Bindings bindings);
-  void execute_plan(const Plan& plan, std::span<const Tensor> inputs, std::span<Tensor> outputs);
-  void check_inputs(std::span<const Tensor> inputs) const;
+  void execute_plan(const Plan& plan, std::span<const Datum> inputs, std::span<Datum> outputs);
+  void check_inputs(std::span<const Datum> inputs) const;
+  std::vector<Extents> extents_of(std::span<const Datum> inputs) const;
 
   Model model_;
+  // Of the Graphs in nodes, which run with Plans of their own.
+  std::map<const graph::Graph*, std::unique_ptr<SessionCore>> bodies_;
+  reference::RunBody run_body_;
   Parallelism parallelism_;
   ArenaPool arenas_;
   // Runs in flight: more than twice the CPUs would only hold more memory and push each other out of the

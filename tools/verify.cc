@@ -64,7 +64,7 @@ void print_rules() {
 struct VerifyOptions {
   std::vector<std::string> paths;
   double relative = 1e-3, absolute = 1e-7;
-  bool dynamic = false, as_initializers = false, rules = false;
+  bool dynamic = false, dynamic_rank = false, as_initializers = false, rules = false;
   std::string json;
 };
 
@@ -141,31 +141,47 @@ std::string difference(const Tensor& got, const Tensor& want, double relative, d
   return {};
 }
 
-std::vector<Tensor> read_numbered(const fs::path& folder, const char* prefix) {
-  std::vector<Tensor> tensors;
-  for (int k = 0; fs::exists(folder / fmt::format("{}_{}.pb", prefix, k)); ++k) {
-    tensors.push_back(read_tensor(folder / fmt::format("{}_{}.pb", prefix, k)));
+// The same for what need not be a tensor.
+std::string difference(const Datum& got, const Datum& want, double relative, double absolute,
+                       bool shape_only) {
+  if (got.is_tensor() && want.is_tensor())
+    return difference(got.tensor(), want.tensor(), relative, absolute, shape_only);
+  if (!got.is_sequence() || !want.is_sequence())
+    return got == want ? "" : fmt::format("got {}, expected {}", to_string(got), to_string(want));
+  const std::vector<Datum>& items = got.sequence().items;
+  if (items.size() != want.sequence().items.size())
+    return fmt::format("got {}, expected {}", to_string(got), to_string(want));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string why = difference(items[i], want.sequence().items[i], relative, absolute, shape_only);
+    if (!why.empty()) return fmt::format("item {}: {}", i, why);
   }
-  return tensors;
+  return {};
 }
 
 // Old files hold bf16 as u16.
-Tensor as_declared(Tensor stored, DType declared) {
-  if (stored.dtype() != DType::U16 || declared != DType::BF16) return stored;
-  Tensor result(DType::BF16, stored.extents());
-  std::copy_n(stored.data(), stored.byte_size(), result.mutable_data());
+Datum as_declared(Datum stored, DType declared) {
+  if (!stored.is_tensor() || stored.tensor().dtype() != DType::U16 || declared != DType::BF16) return stored;
+  Tensor result(DType::BF16, stored.tensor().extents());
+  std::copy_n(stored.tensor().data(), stored.tensor().byte_size(), result.mutable_data());
   return result;
 }
 
-// The input files by the names of the inputs, which only the loaded model tells.
-std::vector<NamedTensor> constant_inputs(const fs::path& model, const fs::path& folder, Options options) {
-  options.kernels = KernelChoice::Reference;
-  const Session probe = Session::load(model, options);
-  const std::vector<Tensor> inputs = read_numbered(folder, "input");
-  std::vector<NamedTensor> named;
-  for (std::size_t i = 0; i < inputs.size() && i < probe.inputs().size(); ++i)
-    named.push_back({probe.inputs()[i].name, as_declared(inputs[i], probe.inputs()[i].dtype)});
-  return named;
+// What the files called `prefix`_K.pb hold for these inputs or outputs; throws if their numbers differ.
+std::vector<NamedDatum> read_numbered(const fs::path& folder, const char* prefix,
+                                      const std::vector<ValueInfo>& infos) {
+  std::vector<NamedDatum> data;
+  fs::path path;
+  while (fs::exists(path = folder / fmt::format("{}_{}.pb", prefix, data.size()))) {
+    if (data.size() == infos.size()) break;
+    const ValueInfo& info = infos[data.size()];
+    data.push_back({info.name, as_declared(read_datum(path, info.container, info.dtype), info.dtype)});
+  }
+  if (data.size() != infos.size() || fs::exists(path)) {
+    throw Error(
+        ErrorKind::Caller, ErrorCode::InvalidArgument,
+        fmt::format("{} {} files do not fit {} {}s of the model", data.size(), prefix, infos.size(), prefix));
+  }
+  return data;
 }
 
 // Runs one data set; gives why it failed, or nothing.
@@ -173,29 +189,28 @@ std::string run_data_set(const fs::path& model, const fs::path& folder, const Gl
                          const VerifyOptions& options, const Rule* rule, std::int64_t& fallback_nodes) {
   Options session_options = global.session_options();
   session_options.ignore_declared_dims = options.dynamic;
-  if (options.as_initializers)
-    session_options.constant_inputs = constant_inputs(model, folder, session_options);
+  session_options.ignore_declared_ranks = options.dynamic_rank;
   // The model first: if its operators are refused, what the files hold does not matter.
-  const Session session = Session::load(model, session_options);
-  std::vector<Tensor> inputs;
-  if (!options.as_initializers) inputs = read_numbered(folder, "input");
-  const std::vector<Tensor> want = read_numbered(folder, "output");
-  if (inputs.size() != session.inputs().size())
-    return fmt::format("{} input files for {} inputs", inputs.size(), session.inputs().size());
-  std::vector<NamedTensor> named;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    named.push_back({session.inputs()[i].name, as_declared(inputs[i], session.inputs()[i].dtype)});
-  const std::vector<Tensor> got = session.run(named);
-  fallback_nodes += session.stats().fallback_nodes;
-  if (got.size() != want.size()) return fmt::format("got {} outputs, expected {}", got.size(), want.size());
+  std::optional<Session> session = Session::load(model, session_options);
+  std::vector<NamedDatum> inputs = read_numbered(folder, "input", session->inputs());
+  const std::vector<NamedDatum> want = read_numbered(folder, "output", session->outputs());
+  if (options.as_initializers) {
+    for (const NamedDatum& input : inputs) {
+      if (input.datum.is_tensor())
+        session_options.constant_inputs.push_back({input.name, input.datum.tensor()});
+    }
+    std::erase_if(inputs, [](const NamedDatum& input) { return input.datum.is_tensor(); });
+    session = Session::load(model, session_options);
+  }
+  const std::vector<Datum> got = session->run(std::span<const NamedDatum>(inputs));
+  fallback_nodes += session->stats().fallback_nodes;
   const bool tolerant = rule != nullptr && rule->kind == Rule::Kind::Tolerance;
   for (std::size_t i = 0; i < want.size(); ++i) {
-    const std::string why =
-        difference(got[i], as_declared(want[i], session.outputs()[i].dtype),
-                   tolerant ? std::max(rule->relative, options.relative) : options.relative,
-                   tolerant ? std::max(rule->absolute, options.absolute) : options.absolute,
-                   rule != nullptr && rule->kind == Rule::Kind::ShapeOnly);
-    if (!why.empty()) return fmt::format("output {}: {}", session.outputs()[i].name, why);
+    const std::string why = difference(
+        got[i], want[i].datum, tolerant ? std::max(rule->relative, options.relative) : options.relative,
+        tolerant ? std::max(rule->absolute, options.absolute) : options.absolute,
+        rule != nullptr && rule->kind == Rule::Kind::ShapeOnly);
+    if (!why.empty()) return fmt::format("output {}: {}", want[i].name, why);
   }
   return {};
 }
@@ -321,6 +336,7 @@ void add_verify(CLI::App& app, const GlobalOptions& global, int& exit_status) {
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   command->add_flag("--dynamic", options->dynamic, "hide the declared dimensions of the inputs");
+  command->add_flag("--dynamic-rank", options->dynamic_rank, "hide the declared ranks of the inputs too");
   command->add_flag("--as-initializers", options->as_initializers, "make the inputs constants of the model");
   command->add_flag("--rules", options->rules, "print the built-in tolerances and exceptions");
   command->add_option("--json", options->json, "file for one record a test")->type_name("FILE");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "frontend/onnx/operators.h"
+#include "frontend/onnx/scope.h"
 #include "frontend/onnx/translation.h"
 #include "frontend/onnx/wire.h"
 #include "ir/base/errors.h"
@@ -26,8 +27,6 @@ using graph::SymbolId;
 using graph::Value;
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-using Opsets = std::map<std::string, std::int64_t, std::less<>>;
-using AttributeProtos = std::map<std::string, const onnx::AttributeProto*, std::less<>>;
 
 std::string domain_name(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
@@ -56,22 +55,6 @@ struct Function {
   std::vector<onnx::AttributeProto> defaults;
 };
 
-// What names mean inside one graph or one expansion of a function.
-struct Scope {
-  std::string prefix;  // before names of Values and nodes in here
-  const Opsets* opsets = nullptr;
-  std::unordered_map<std::string, ValueId> values;
-  AttributeProtos attributes;  // of the expanded call; what ref_attr_name refers to
-  std::unordered_map<std::string, std::string>
-      output_names;  // a function's outputs: names that the caller gives
-  int depth = 0;
-
-  std::string value_name(const std::string& name) const {
-    const auto renamed = output_names.find(name);
-    return renamed == output_names.end() ? prefix + name : renamed->second;
-  }
-};
-
 std::string node_name(const Scope& scope, const onnx::NodeProto& node, int index) {
   return scope.prefix + (node.name().empty() ? fmt::format("{}_{}", node.op_type(), index) : node.name());
 }
@@ -93,6 +76,57 @@ Error& at_node(Error& error, const std::string& node, const onnx::NodeProto& pro
               {{"node", node}, {"op", proto.op_type()}});
 }
 
+// Names that a node takes from the scope around it, those used in its Graphs included.
+void add_names_read(const onnx::NodeProto& node, std::vector<std::string_view>& names) {
+  names.insert(names.end(), node.input().begin(), node.input().end());
+  for (const auto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    const onnx::GraphProto& body = attribute.g();
+    std::unordered_set<std::string_view> own;
+    for (const auto& input : body.input()) own.insert(input.name());
+    for (const auto& initializer : body.initializer()) own.insert(initializer.name());
+    for (const auto& initializer : body.sparse_initializer()) own.insert(initializer.values().name());
+    std::vector<std::string_view> read;
+    for (const auto& inner : body.node()) {
+      own.insert(inner.output().begin(), inner.output().end());
+      add_names_read(inner, read);
+    }
+    for (const auto& output : body.output()) read.push_back(output.name());
+    for (const std::string_view name : read) {
+      if (!own.contains(name)) names.push_back(name);
+    }
+  }
+}
+
+std::vector<std::string_view> names_read(const onnx::NodeProto& node) {
+  std::vector<std::string_view> names;
+  add_names_read(node, names);
+  return names;
+}
+
+// Dtype and container of a declared type; the shape is left out.
+Formal declared_type(const onnx::TypeProto& type, const std::string& what) {
+  const auto tensor = [&](const onnx::TypeProto& item, Container container) -> Formal {
+    return {require_dtype(item.tensor_type().elem_type(), what), container, std::nullopt};
+  };
+  if (type.has_tensor_type()) return tensor(type, Container::Tensor);
+  if (type.has_sequence_type()) {
+    const onnx::TypeProto& item = type.sequence_type().elem_type();
+    if (item.has_tensor_type()) return tensor(item, Container::Sequence);
+    if (item.has_map_type()) return tensor(item.map_type().value_type(), Container::MapSequence);
+  }
+  if (type.has_map_type()) return tensor(type.map_type().value_type(), Container::Map);
+  if (type.has_optional_type()) {
+    const onnx::TypeProto& item = type.optional_type().elem_type();
+    if (item.has_tensor_type()) return tensor(item, Container::Optional);
+    if (item.has_sequence_type() && item.sequence_type().elem_type().has_tensor_type()) {
+      return tensor(item.sequence_type().elem_type(), Container::OptionalSequence);
+    }
+  }
+  throw_caller(ErrorCode::Unsupported,
+               "{} is neither a dense tensor nor a sequence, an optional or a map of such", what);
+}
+
 // A declared dimension that stands for no particular symbol; "?" and "None" are what exporters write when
 // they know nothing, in several places with unrelated extents.
 bool is_anonymous(const std::string& dim_param) {
@@ -112,13 +146,11 @@ class Importer {
 
  private:
   void collect_functions();
-  void define(Scope& scope, const std::string& name, ValueId id) {
-    if (!scope.values.emplace(name, id).second) {
-      throw_caller(ErrorCode::InvalidModel, "value '{}' is defined twice", name);
-    }
-  }
-  void import_initializers(Scope& scope);
+  void import_initializers(const onnx::GraphProto& proto, Scope& scope,
+                           const std::unordered_set<std::string>& skipped);
   void import_inputs(Scope& scope);
+  void import_outputs(const onnx::GraphProto& proto, Scope& scope);
+  static ValueId as_declared(ValueId id, const onnx::ValueInfoProto& info, Scope& scope);
   ValueId import_input(const onnx::ValueInfoProto& info);
   Dim input_dim(const onnx::TensorShapeProto::Dimension& dim, ValueId input, std::int64_t axis);
   Dim fresh_dim(ValueId input, std::int64_t axis);
@@ -131,17 +163,66 @@ class Importer {
   void expand(const Function& function, const onnx::NodeProto& node, const std::string& name,
               const std::vector<ValueId>& inputs, const AttributeProtos& attributes, Scope& scope);
   Attribute import_attribute(const onnx::AttributeProto& attribute);
+  static Attribute type_attribute(const onnx::AttributeProto& attribute);
   ValueId find(const Scope& scope, const std::string& name) const;
+
+  // The Graphs in the attributes of one node.
+  class Bodies;
+  Body import_body(const onnx::GraphProto& proto, std::span<const Formal> formals, Scope& outer,
+                   const std::string& name);
+  std::vector<ValueId> inline_body(const onnx::GraphProto& proto, Scope& outer, const std::string& name);
+  Scope scope_of_body(Scope& outer, const std::string& name) const;
 
   const onnx::ModelProto& model_;
   TensorReader& tensors_;
   const LoadOptions& options_;
-  Graph graph_;
+  GraphInProgress model_graph_;
+  Graph& graph_ = model_graph_.graph;
   Opsets opsets_;
+  std::unordered_map<const onnx::GraphProto*, ChangingExtents> changing_extents_;
   std::map<std::tuple<std::string, std::string, std::string>, Function> functions_;  // domain, name, overload
   std::map<std::string, SymbolId, std::less<>> symbols_;                             // by dim_param
   std::unordered_set<std::string> dim_params_;  // which no made-up name may equal
   std::int64_t nodes_ = 0;
+};
+
+class Importer::Bodies : public BodyImporter {
+ public:
+  Bodies(Importer& importer, const AttributeProtos& attributes, Scope& scope, const std::string& node)
+      : importer_(importer), attributes_(attributes), scope_(scope), node_(node) {}
+
+  bool has(std::string_view attribute) const override {
+    const auto found = attributes_.find(attribute);
+    return found != attributes_.end() && found->second->has_g();
+  }
+  Body import_body(std::string_view attribute, std::span<const Formal> formals) override {
+    return importer_.import_body(proto(attribute), formals, scope_, node_);
+  }
+  std::optional<std::size_t> declared_rank(std::string_view attribute, std::size_t input) const override {
+    const onnx::GraphProto& graph = proto(attribute);
+    if (input >= static_cast<std::size_t>(graph.input_size())) return std::nullopt;
+    const auto& type = graph.input(static_cast<int>(input)).type().tensor_type();
+    return type.has_shape() ? std::optional(static_cast<std::size_t>(type.shape().dim_size())) : std::nullopt;
+  }
+  std::vector<ValueId> inline_body(std::string_view attribute) override {
+    return importer_.inline_body(proto(attribute), scope_, node_);
+  }
+  ChangingExtents& changing_extents(std::string_view attribute) override {
+    return importer_.changing_extents_[&proto(attribute)];
+  }
+
+ private:
+  const onnx::GraphProto& proto(std::string_view attribute) const {
+    if (!has(attribute)) {
+      throw_caller(ErrorCode::InvalidModel, "attribute '{}', which must hold a graph, is missing", attribute);
+    }
+    return attributes_.find(attribute)->second->g();
+  }
+
+  Importer& importer_;
+  const AttributeProtos& attributes_;
+  Scope& scope_;
+  const std::string& node_;
 };
 
 Graph Importer::import() {
@@ -153,19 +234,46 @@ Graph Importer::import() {
 
   graph_.name = proto.name();
   Scope scope;
+  scope.target = &model_graph_;
   scope.opsets = &opsets_;
-  import_initializers(scope);
+  std::unordered_set<std::string> given;  // initializers that are not constants of the Graph
+  for (const auto& [name, tensor] : options_.constant_inputs) given.insert(name);
+  if (options_.initialized_inputs_stay_inputs) {
+    for (const auto& input : proto.input()) given.insert(input.name());
+  }
+  import_initializers(proto, scope, given);
   import_inputs(scope);
   import_nodes(proto.node(), scope);
+  import_outputs(proto, scope);
+  return std::move(graph_);
+}
+
+void Importer::import_outputs(const onnx::GraphProto& proto, Scope& scope) {
   for (const auto& output : proto.output()) {
-    const auto found = scope.values.find(output.name());
-    if (found == scope.values.end()) {
+    const std::optional<ValueId> found = scope.find(output.name());
+    if (!found || !*found) {
       throw_caller(ErrorCode::InvalidModel,
                    "graph output '{}' is not defined by any node, input or initializer", output.name());
     }
-    graph_.outputs.push_back(found->second);
+    scope.graph().outputs.push_back(as_declared(*found, output, scope));
   }
-  return std::move(graph_);
+}
+
+// Whether an output may be nothing is up to the model, if it says so.
+ValueId Importer::as_declared(ValueId id, const onnx::ValueInfoProto& info, Scope& scope) {
+  const Container made = scope.graph().value(id).container;
+  const bool optional = info.type().has_optional_type();
+  const bool certain = info.type().has_tensor_type() || info.type().has_sequence_type();
+  const std::string names[] = {info.name()};
+  if (certain && made != graph::certain(made)) {
+    return scope.graph()
+        .node(scope.graph().add_node(OpKind::OptionalGetElement, {id}, {}, {}, names))
+        .outputs[0];
+  }
+  if (optional && made != graph::maybe(made)) {
+    return scope.graph().node(scope.graph().add_node(OpKind::Optional, {id}, {}, {}, names)).outputs[0];
+  }
+  return id;
 }
 
 void Importer::collect_functions() {
@@ -180,18 +288,15 @@ void Importer::collect_functions() {
   }
 }
 
-void Importer::import_initializers(Scope& scope) {
-  std::unordered_set<std::string> stay_inputs;
-  if (options_.initialized_inputs_stay_inputs) {
-    for (const auto& input : model_.graph().input()) stay_inputs.insert(input.name());
-  }
-  const auto import = [&](const std::string& name, const auto& proto) {
+void Importer::import_initializers(const onnx::GraphProto& proto, Scope& scope,
+                                   const std::unordered_set<std::string>& skipped) {
+  const auto import = [&](const std::string& name, const auto& initializer) {
     if (name.empty()) throw_caller(ErrorCode::InvalidModel, "an initializer has no name");
-    if (stay_inputs.contains(name) || options_.constant_inputs.contains(name)) return;
-    define(scope, name, graph_.add_constant(tensors_.read(proto), name));
+    if (skipped.contains(name)) return;
+    scope.define(name, scope.graph().add_constant(tensors_.read(initializer), scope.value_name(name)));
   };
-  for (const auto& proto : model_.graph().initializer()) import(proto.name(), proto);
-  for (const auto& proto : model_.graph().sparse_initializer()) import(proto.values().name(), proto);
+  for (const auto& initializer : proto.initializer()) import(initializer.name(), initializer);
+  for (const auto& initializer : proto.sparse_initializer()) import(initializer.values().name(), initializer);
 }
 
 void Importer::import_inputs(Scope& scope) {
@@ -205,7 +310,7 @@ void Importer::import_inputs(Scope& scope) {
       throw_caller(ErrorCode::InvalidModel, "graph input '{}' is listed twice", input.name());
     }
     if (scope.values.contains(input.name())) continue;  // its initializer is a constant
-    define(scope, input.name(), import_input(input));
+    scope.define(input.name(), import_input(input));
   }
   for (const auto& [name, tensor] : options_.constant_inputs) {
     if (!seen.contains(name)) throw_caller(ErrorCode::InvalidArgument, "the model has no input '{}'", name);
@@ -213,12 +318,9 @@ void Importer::import_inputs(Scope& scope) {
 }
 
 ValueId Importer::import_input(const onnx::ValueInfoProto& info) {
-  if (!info.type().has_tensor_type()) {
-    throw_caller(ErrorCode::Unsupported, "graph input '{}' is not a dense tensor; only tensors are supported",
-                 info.name());
-  }
-  const auto& type = info.type().tensor_type();
-  const DType dtype = require_dtype(type.elem_type(), fmt::format("graph input '{}'", info.name()));
+  const std::string what = fmt::format("graph input '{}'", info.name());
+  const Formal declared = declared_type(info.type(), what);
+  const DType dtype = declared.dtype;
   if (const auto given = options_.constant_inputs.find(info.name());
       given != options_.constant_inputs.end()) {
     if (given->second.dtype() != dtype) {
@@ -227,12 +329,9 @@ ValueId Importer::import_input(const onnx::ValueInfoProto& info) {
     }
     return graph_.add_constant(given->second, info.name());
   }
-  Value value;
-  value.name = info.name();
-  value.dtype = dtype;
-  const ValueId id = graph_.add_value(std::move(value));
-  graph_.inputs.push_back(id);
-  if (!type.has_shape() || options_.hide_rank) return id;
+  const ValueId id = add_formal(model_graph_, declared, info.name());
+  const auto& type = info.type().tensor_type();
+  if (declared.container != Container::Tensor || !type.has_shape() || options_.hide_rank) return id;
   Shape shape;
   for (const auto& dim : type.shape().dim())
     shape.push_back(input_dim(dim, id, static_cast<std::int64_t>(shape.size())));
@@ -260,12 +359,12 @@ Dim Importer::fresh_dim(ValueId input, std::int64_t axis) {
 
 ValueId Importer::find(const Scope& scope, const std::string& name) const {
   if (name.empty()) return ValueId::none();
-  const auto found = scope.values.find(name);
-  if (found == scope.values.end()) {
+  const std::optional<ValueId> found = scope.find(name);
+  if (!found) {
     throw_caller(ErrorCode::InvalidModel, "input '{}' is not defined by any node, input or initializer",
                  name);
   }
-  return found->second;
+  return *found;
 }
 
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
@@ -300,7 +399,7 @@ std::vector<int> Importer::sorted(const Nodes& nodes, const Scope& scope) const 
   std::vector<int> missing(static_cast<std::size_t>(nodes.size()));  // producers not yet placed, per node
   std::vector<std::vector<int>> readers(static_cast<std::size_t>(nodes.size()));
   for (int i = 0; i < nodes.size(); ++i) {
-    for (const std::string& input : nodes[i].input()) {
+    for (const std::string_view input : names_read(nodes[i])) {
       const auto producer = producers.find(input);
       if (producer == producers.end()) continue;  // import_node() reports a name that nothing defines
       readers[static_cast<std::size_t>(producer->second)].push_back(i);
@@ -329,7 +428,7 @@ std::vector<int> Importer::sorted(const Nodes& nodes, const Scope& scope) const 
                               missing.begin());
   std::string_view through;
   for (std::set<int> seen; seen.insert(node).second;) {
-    for (const std::string& input : nodes[node].input()) {
+    for (const std::string_view input : names_read(nodes[node])) {
       const auto producer = producers.find(input);
       if (producer == producers.end() || missing[static_cast<std::size_t>(producer->second)] == 0) continue;
       node = producer->second;
@@ -372,13 +471,17 @@ void Importer::import_node(const onnx::NodeProto& node, const std::string& name,
 
 void Importer::translate(const onnx::NodeProto& node, const std::string& name, std::vector<ValueId> inputs,
                          const AttributeProtos& attributes, Scope& scope) {
-  Translation translation(graph_, name);
+  Translation translation(scope.graph(), name);
   translation.domain = domain_name(node.domain());
   translation.op = node.op_type();
   translation.opset = opset_version(*scope.opsets, translation.domain);
   const Operator& op = find_operator(translation.domain, translation.op, translation.opset);
   translation.inputs = std::move(inputs);
-  for (const auto& [key, attribute] : attributes) translation.attributes[key] = import_attribute(*attribute);
+  Bodies bodies(*this, attributes, scope, name);
+  translation.bodies = &bodies;
+  for (const auto& [key, attribute] : attributes) {
+    if (!bodies.has(key)) translation.attributes[key] = import_attribute(*attribute);
+  }
   std::vector<std::string> names(node.output().begin(), node.output().end());
   while (!names.empty() && names.back().empty()) names.pop_back();
   if (names.empty()) return;  // nothing can read it
@@ -389,7 +492,7 @@ void Importer::translate(const onnx::NodeProto& node, const std::string& name, s
   require(translation.results.size() >= names.size(), "the translator of {} made {} of {} outputs",
           translation.op, translation.results.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!names[i].empty()) define(scope, names[i], translation.results[i]);
+    if (!names[i].empty()) scope.define(names[i], translation.results[i]);
   }
 }
 
@@ -406,6 +509,7 @@ void Importer::expand(const Function& function, const onnx::NodeProto& node, con
                  proto.input_size(), proto.output_size(), inputs.size(), node.output_size());
   }
   Scope body;
+  body.target = scope.target;
   body.prefix = name + "/";
   body.opsets = &function.opsets;
   body.depth = scope.depth + 1;
@@ -413,7 +517,7 @@ void Importer::expand(const Function& function, const onnx::NodeProto& node, con
   for (const auto& [key, attribute] : attributes) body.attributes[key] = attribute;
   for (int i = 0; i < proto.input_size(); ++i) {
     const auto index = static_cast<std::size_t>(i);
-    define(body, proto.input(i), index < inputs.size() ? inputs[index] : ValueId::none());
+    body.define(proto.input(i), index < inputs.size() ? inputs[index] : ValueId::none());
   }
   for (int i = 0; i < node.output_size(); ++i) {
     if (!node.output(i).empty()) body.output_names[proto.output(i)] = scope.value_name(node.output(i));
@@ -426,8 +530,63 @@ void Importer::expand(const Function& function, const onnx::NodeProto& node, con
       throw_caller(ErrorCode::InvalidModel, "function '{}' does not define its output '{}'", proto.name(),
                    proto.output(i));
     }
-    define(scope, node.output(i), found->second);
+    scope.define(node.output(i), found->second);
   }
+}
+
+Scope Importer::scope_of_body(Scope& outer, const std::string& name) const {
+  if (outer.depth >= options_.limits.nesting) {
+    throw_caller(ErrorCode::LimitExceeded, "graphs and function calls nest deeper than {}",
+                 options_.limits.nesting);
+  }
+  Scope scope;
+  scope.target = outer.target;
+  scope.outer = &outer;
+  scope.prefix = name + "/";
+  scope.opsets = outer.opsets;
+  scope.attributes = outer.attributes;
+  scope.depth = outer.depth + 1;
+  return scope;
+}
+
+Body Importer::import_body(const onnx::GraphProto& proto, std::span<const Formal> formals, Scope& outer,
+                           const std::string& name) {
+  if (formals.size() != static_cast<std::size_t>(proto.input_size())) {
+    throw_caller(ErrorCode::InvalidModel, "graph '{}' has {} inputs, the node gives it {}", proto.name(),
+                 proto.input_size(), formals.size());
+  }
+  GraphInProgress target;
+  target.graph.name = proto.name();
+  Scope scope = scope_of_body(outer, name);
+  scope.target = &target;
+  std::unordered_set<std::string> inputs;
+  for (std::size_t i = 0; i < formals.size(); ++i) {
+    const std::string& input = proto.input(static_cast<int>(i)).name();
+    scope.define(input, add_formal(target, formals[i], scope.value_name(input)));
+    inputs.insert(input);
+  }
+  import_initializers(proto, scope, inputs);
+  import_nodes(proto.node(), scope);
+  import_outputs(proto, scope);
+  return {std::make_shared<Graph>(std::move(target.graph)), std::move(target.captures)};
+}
+
+std::vector<ValueId> Importer::inline_body(const onnx::GraphProto& proto, Scope& outer,
+                                           const std::string& name) {
+  Scope scope = scope_of_body(outer, name);
+  import_initializers(proto, scope, {});
+  import_nodes(proto.node(), scope);
+  std::vector<ValueId> outputs;
+  for (const auto& output : proto.output()) outputs.push_back(find(scope, output.name()));
+  return outputs;
+}
+
+// A type becomes "dtype, whether a sequence".
+Attribute Importer::type_attribute(const onnx::AttributeProto& attribute) {
+  const Formal type = declared_type(attribute.tp(), fmt::format("attribute '{}'", attribute.name()));
+  const bool sequence =
+      type.container == Container::Sequence || type.container == Container::OptionalSequence;
+  return std::vector<std::int64_t>{static_cast<std::int64_t>(type.dtype), sequence ? 1 : 0};
 }
 
 Attribute Importer::import_attribute(const onnx::AttributeProto& attribute) {
@@ -460,12 +619,11 @@ Attribute Importer::import_attribute(const onnx::AttributeProto& attribute) {
       return std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
     case Proto::STRINGS:
       return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
+    case Proto::TYPE_PROTO:
+      return type_attribute(attribute);
     case Proto::GRAPH:
     case Proto::GRAPHS:
-      throw_caller(ErrorCode::Unsupported, "operators with subgraphs are not supported (attribute '{}')",
-                   attribute.name());
     case Proto::UNDEFINED:
-    case Proto::TYPE_PROTO:
     case Proto::TENSORS:
     case Proto::SPARSE_TENSORS:
     case Proto::TYPE_PROTOS:

@@ -33,48 +33,55 @@ class TensorMessage {
   std::optional<TensorReader> reader_;
 };
 
-std::vector<Tensor> read_sequence(const onnx::SequenceProto& proto, TensorReader& reader) {
+Sequence read_sequence(const onnx::SequenceProto& proto, DType dtype, TensorReader& reader) {
   const int others = proto.sparse_tensor_values_size() + proto.sequence_values_size() +
                      proto.map_values_size() + proto.optional_values_size();
   if (others > 0)
     throw_caller(ErrorCode::Unsupported, "the sequence '{}' holds others than tensors", proto.name());
-  std::vector<Tensor> tensors;
-  for (const auto& tensor : proto.tensor_values()) tensors.push_back(reader.read(tensor));
-  return tensors;
+  Sequence sequence{dtype, {}};
+  for (const auto& tensor : proto.tensor_values()) {
+    sequence.items.emplace_back(reader.read(tensor));
+    sequence.dtype = sequence.items.back().tensor().dtype();
+  }
+  return sequence;
 }
 
-FileContent read_optional(const onnx::OptionalProto& proto, TensorReader& reader) {
+Datum read_optional(const onnx::OptionalProto& proto, DType dtype, TensorReader& reader) {
   if (proto.has_tensor_value()) return reader.read(proto.tensor_value());
-  if (proto.has_sequence_value()) return read_sequence(proto.sequence_value(), reader);
+  if (proto.has_sequence_value()) return read_sequence(proto.sequence_value(), dtype, reader);
   if (proto.has_sparse_tensor_value() || proto.has_map_value() || proto.has_optional_value()) {
     throw_caller(ErrorCode::Unsupported, "the optional '{}' holds neither a tensor nor a sequence",
                  proto.name());
   }
-  return std::monostate();
+  return {};
 }
 
 }  // namespace
 
-TensorFile read_tensor_pb(const std::string& path, FileKind kind, std::int64_t max_bytes) {
+DatumFile read_datum_pb(const std::string& path, Container container, DType dtype, std::int64_t max_bytes) {
   try {
-    switch (kind) {
-      case FileKind::Tensor: {
+    switch (container) {
+      case Container::Tensor: {
         TensorMessage<onnx::TensorProto> message(path, max_bytes);
         return {message.proto.name(), message.reader().read(message.proto)};
       }
-      case FileKind::Sequence: {
+      case Container::Sequence: {
         TensorMessage<onnx::SequenceProto> message(path, max_bytes);
-        return {message.proto.name(), read_sequence(message.proto, message.reader())};
+        return {message.proto.name(), read_sequence(message.proto, dtype, message.reader())};
       }
-      case FileKind::Optional: {
+      case Container::Optional:
+      case Container::OptionalSequence: {
         TensorMessage<onnx::OptionalProto> message(path, max_bytes);
-        return {message.proto.name(), read_optional(message.proto, message.reader())};
+        return {message.proto.name(), read_optional(message.proto, dtype, message.reader())};
       }
+      case Container::Map:
+      case Container::MapSequence:
+        throw_caller(ErrorCode::Unsupported, "maps are not read from files");
     }
   } catch (Error& error) {
     throw error.with("file", path);
   }
-  throw_bug("unknown kind of tensor file");
+  throw_bug("unknown container");
 }
 
 void write_tensor_pb(const std::string& path, const Tensor& tensor, const std::string& name) {

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <kiln/tensor.h>
@@ -21,6 +24,40 @@ using graph::Attributes;
 using graph::OpKind;
 using graph::ValueId;
 
+// What a Graph in an attribute gets as an input: extents are those of the Graph around it. Symbolic ones may
+// change from one execution to the next.
+struct Formal {
+  DType dtype = DType::F32;
+  Container container = Container::Tensor;
+  std::optional<graph::Shape> shape;
+};
+
+// A Graph in an attribute, made for certain inputs.
+struct Body {
+  std::shared_ptr<graph::Graph> graph;
+  std::vector<ValueId> captures;  // Values around it, which the node lists behind its own inputs
+};
+
+// Extents of a body's inputs that turned out not to be the same in every execution: input and axis; an axis
+// of kAnyRank says that not even the rank is, kMaybeNothing that the input is an optional.
+constexpr std::size_t kAnyRank = SIZE_MAX, kMaybeNothing = SIZE_MAX - 1;
+using ChangingExtents = std::set<std::pair<std::size_t, std::size_t>>;
+
+// How Graphs in the attributes of one node become Graphs of ours.
+class BodyImporter {
+ public:
+  virtual ~BodyImporter() = default;
+  virtual bool has(std::string_view attribute) const = 0;
+  // The Graph with these inputs; throws Error (caller, invalid_model) if it declares another number of them.
+  virtual Body import_body(std::string_view attribute, std::span<const Formal> formals) = 0;
+  // The rank that the Graph declares for one of its inputs, if any.
+  virtual std::optional<std::size_t> declared_rank(std::string_view attribute, std::size_t input) const = 0;
+  // Its nodes become nodes of the Graph around it; it has no inputs. Returns its outputs.
+  virtual std::vector<ValueId> inline_body(std::string_view attribute) = 0;
+  // What is known by now of a Graph that may be imported several times.
+  virtual ChangingExtents& changing_extents(std::string_view attribute) = 0;
+};
+
 // A translator takes away the attributes that the newest meaning lacks, adds what it needs, and calls
 // finish() once. An attribute that it leaves goes into the Graph unchanged.
 class Translation {
@@ -33,8 +70,9 @@ class Translation {
   std::int64_t opset = 0;            // of that domain
   std::vector<ValueId> inputs;       // none: absent; the last one is present
   std::vector<std::string> outputs;  // names for the Values; empty: absent; the last one is present
-  Attributes attributes;
-  std::vector<ValueId> results;  // what finish() made of the outputs
+  Attributes attributes;             // but for Graphs
+  BodyImporter* bodies = nullptr;    // the Graphs
+  std::vector<ValueId> results;      // what finish() made of the outputs
 
   bool has_input(std::size_t index) const {
     return index < inputs.size() && static_cast<bool>(inputs[index]);

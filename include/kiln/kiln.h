@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <kiln/datum.h>
 #include <kiln/dtype.h>
 #include <kiln/error.h>
 #include <kiln/tensor.h>
@@ -29,6 +30,11 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+struct NamedDatum {
+  std::string name;
+  Datum datum;
+};
+
 // An extent of a model's input or output: a number, or the name of a symbol bound by each run.
 struct DimInfo {
   std::int64_t extent = -1;  // -1: symbolic
@@ -37,8 +43,9 @@ struct DimInfo {
 
 struct ValueInfo {
   std::string name;
-  DType dtype = DType::F32;
-  std::optional<std::vector<DimInfo>> shape;  // nothing: any rank
+  DType dtype = DType::F32;                   // of the tensors in it
+  std::optional<std::vector<DimInfo>> shape;  // nothing: any rank, or not a tensor
+  Container container = Container::Tensor;
 };
 
 enum class KernelChoice : std::uint8_t {
@@ -57,6 +64,8 @@ struct Options {
   std::string cache;
   // Treat every dimension of every input as unknown before running, whatever the model declares.
   bool ignore_declared_dims = false;
+  // The same for the rank of every input; nearly everything then runs on reference kernels.
+  bool ignore_declared_ranks = false;
   // Inputs that are constants of this Session, by name; run() does not take them.
   std::vector<NamedTensor> constant_inputs;
   // A replacement by a reference kernel is an error, not a fallback.
@@ -98,6 +107,8 @@ class Session {
   // Runs once; inputs by name in any order, every one given. The outputs are new tensors in model order.
   std::vector<Tensor> run(std::span<const NamedTensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<NamedTensor> inputs) const;
+  // The same for models whose inputs or outputs may be sequences, optionals or maps.
+  std::vector<Datum> run(std::span<const NamedDatum> inputs) const;
   // The same into memory of the caller: `outputs` in model order with the right dtypes and extents
   // (output_extents() tells them). Nothing is allocated once the Plan for these sizes exists.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;

@@ -61,6 +61,11 @@ class Tensor {
     return {reinterpret_cast<T*>(mutable_data()), static_cast<std::size_t>(elements_)};
   }
 
+  // False for memory of the caller (view()).
+  bool owns_memory() const { return owner_ != nullptr; }
+  // The same elements in new memory.
+  Tensor copy() const;
+
   // The same bytes under other extents of equal product.
   Tensor reshaped(Extents extents) const;
 

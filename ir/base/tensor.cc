@@ -55,6 +55,16 @@ Tensor Tensor::view(DType dtype, Extents extents, void* data) {
   return {dtype, std::move(extents), nullptr, static_cast<const std::byte*>(data)};
 }
 
+Tensor Tensor::copy() const {
+  Tensor result(dtype_, extents_);
+  if (dtype_ == DType::String) {
+    std::ranges::copy(as<std::string>(), result.as_mutable<std::string>().begin());
+  } else if (byte_size() > 0) {
+    std::memcpy(result.mutable_data(), data_, static_cast<std::size_t>(byte_size()));
+  }
+  return result;
+}
+
 void Tensor::check_elements(std::int64_t expected) const {
   if (elements_ != expected) {
     throw_caller(ErrorCode::ShapeMismatch, "{} elements wanted for {}, got {} values", elements_,

@@ -65,7 +65,8 @@ void check_count(std::span<const OperandSpec> specs, std::vector<Entry>& entries
     throw_caller(ErrorCode::InvalidModel, "got {} {}, expected at most {}", entries.size(), what,
                  specs.size());
   }
-  if (entries.size() < specs.size()) entries.resize(specs.size());
+  const std::size_t least = specs.size() - (variadic && specs.back().optional ? 1 : 0);
+  if (entries.size() < least) entries.resize(least);
 }
 
 // The dtype that each type letter stands for in one node, as its operands say.
@@ -73,7 +74,13 @@ class TypeBindings {
  public:
   explicit TypeBindings(const OpContract& op) : op_(op), bound_(op.types.size()) {}
 
-  void bind(const OperandSpec& spec, DType dtype) {
+  void bind(const OperandSpec& spec, const Value& value) {
+    if (spec.mixed) return;
+    if (value.container != spec.container) {
+      throw_caller(ErrorCode::TypeMismatch, "\"{}\" is a {}, expected a {}", spec.name,
+                   kiln::name(value.container), kiln::name(spec.container));
+    }
+    const DType dtype = value.dtype;
     const std::size_t index = constraint(spec.types);
     const std::span<const DType> allowed = op_.types[index].allowed;
     if (std::find(allowed.begin(), allowed.end(), dtype) == allowed.end()) {
@@ -91,6 +98,7 @@ class TypeBindings {
 
   // The dtype of an operand if the letter is bound or stands for one dtype only.
   std::optional<DType> find(const OperandSpec& spec) const {
+    if (spec.mixed) return std::nullopt;
     const std::size_t index = constraint(spec.types);
     if (bound_[index]) return bound_[index];
     if (op_.types[index].allowed.size() == 1) return op_.types[index].allowed[0];
@@ -137,7 +145,7 @@ NodeId Graph::add_node(OpKind kind, std::vector<ValueId> node_inputs, Attributes
         continue;
       }
       require(input.index < values_.size(), "input {} of a node does not exist", i);
-      types.bind(spec, value(input).dtype);
+      types.bind(spec, value(input));
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
       const OperandSpec& spec = operand(op.outputs, i);
@@ -148,12 +156,13 @@ NodeId Graph::add_node(OpKind kind, std::vector<ValueId> node_inputs, Attributes
       Value output;
       output.name = std::move(names[i]);
       output.dtype = types.find(spec).value_or(DType::F32);
+      output.container = spec.container;
       output.producer = id;
       node.outputs.push_back(add_value(std::move(output)));
     }
     op.infer(*this, node);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i]) types.bind(operand(op.outputs, i), value(node.outputs[i]).dtype);
+      if (node.outputs[i]) types.bind(operand(op.outputs, i), value(node.outputs[i]));
     }
     evaluate_elements(*this, node);
   } catch (Error& error) {

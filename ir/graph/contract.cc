@@ -56,6 +56,13 @@ constexpr std::pair<std::string_view, AttributeType> kAttributeTypes[] = {
     {"tensor", AttributeType::Tensor}, {"graph", AttributeType::Graph},
 };
 
+// "seq(T)": a sequence of tensors of T.
+constexpr std::pair<std::string_view, Container> kContainers[] = {
+    {"seq(", Container::Sequence},
+    {"map(", Container::Map},
+    {"maps(", Container::MapSequence},
+};
+
 std::string_view trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
   if (first == std::string_view::npos) return {};
@@ -130,6 +137,12 @@ struct Storage {
       std::tie(spec.name, spec.types) = cut(operand, ":");
       spec.variadic = drop_suffix(spec.types, '*');
       spec.optional = drop_suffix(spec.types, '?');
+      for (const auto& [prefix, container] : kContainers) {
+        if (!spec.types.starts_with(prefix)) continue;
+        spec.container = container;
+        spec.types = spec.types.substr(prefix.size(), spec.types.size() - prefix.size() - 1);
+      }
+      spec.mixed = spec.types == "mixed";
       if (dtype_from_name(spec.types)) add_type(spec.types, spec.types);
       operands.push_back(spec);
     }

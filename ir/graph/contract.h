@@ -18,6 +18,7 @@ enum class FusionClass : std::uint8_t {
   Dot,          // Gemm, MatMul, Conv
   Pool,         // windows with a reduction
   Movement,     // Concat, Pad, Gather, DepthToSpace ...: moves elements, not always as strides
+  Control,      // runs the Graphs in its attributes
   Shape,        // Shape, Size, ConstantOfShape, Range ...: host arithmetic on few integers
   Opaque,       // reference kernels only
   Random,       // the same, and each run draws anew: never folded, never merged with an equal node
@@ -28,6 +29,8 @@ struct OperandSpec {
   std::string_view types;  // letter of a type constraint shared within the operator, such as "T"
   bool optional = false;
   bool variadic = false;  // only the last operand
+  Container container = Container::Tensor;
+  bool mixed = false;  // any container of any dtype, each entry of a variadic one on its own; no `types`
 };
 
 struct TypeConstraint {

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include <kiln/datum.h>
 #include <kiln/tensor.h>
 
 #include "ir/base/id.h"
@@ -41,12 +42,17 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
                                std::vector<double>, std::vector<std::string>, Tensor, std::shared_ptr<Graph>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
+// The container with a value, and the one that may be nothing; maps have no such form.
+Container certain(Container container);
+Container maybe(Container container);
+
 constexpr std::size_t kMaxKnownElements = 64;
 
 struct Value {
-  std::string name;  // unique in its Graph, for messages; may be empty in derived Graphs
-  DType dtype = DType::F32;
-  std::optional<Shape> shape;      // nothing: the rank is unknown before running
+  std::string name;          // unique in its Graph, for messages; may be empty in derived Graphs
+  DType dtype = DType::F32;  // of the tensors in it
+  Container container = Container::Tensor;
+  std::optional<Shape> shape;      // nothing: not a tensor, or the rank is unknown before running
   NodeId producer;                 // none: a graph input or a constant
   std::optional<Tensor> constant;  // an initializer, or what folding found
   // Elements of a Value of at most kMaxKnownElements when all are integers known symbolically (shape
@@ -89,6 +95,9 @@ class Graph {
  public:
   std::string name;
   std::vector<ValueId> inputs;  // without initializers
+  // A Graph in a node: how many inputs, the last ones, are Values of the Graph around it. The node lists them
+  // behind its own inputs, those of its first Graph attribute (by name) first.
+  std::size_t captures = 0;
   std::vector<ValueId> outputs;
   std::vector<Symbol> symbols;
   std::vector<Guard> guards;

@@ -2,7 +2,46 @@
 
 #include <algorithm>
 
+#include "ir/graph/contract.h"
+
 namespace kiln::graph {
+
+bool says_where(const Node& node, std::size_t operand) {
+  switch (contract(node.op).fusion) {
+    case FusionClass::Elementwise:
+    case FusionClass::Dot:
+    case FusionClass::Pool:
+    case FusionClass::Control:
+      return false;
+    case FusionClass::Rows:
+    case FusionClass::View:
+    case FusionClass::Movement:
+    case FusionClass::Shape:
+    case FusionClass::Opaque:
+    case FusionClass::Random:
+      break;
+  }
+  switch (node.op) {
+    case OpKind::Gather:
+    case OpKind::GatherElements:
+    case OpKind::GatherND:
+    case OpKind::ScatterElements:
+    case OpKind::ScatterND:
+    case OpKind::Concat:
+    case OpKind::ReverseSequence:
+    case OpKind::LayerNormalization:
+    case OpKind::RMSNormalization:
+    case OpKind::InstanceNormalization:
+    case OpKind::GroupNormalization:
+      return false;
+    case OpKind::Pad:
+      return operand == 1 || operand == 3;
+    case OpKind::OneHot:
+      return operand == 1;
+    default:
+      return operand > 0;
+  }
+}
 
 std::optional<std::vector<Dim>> known_elements(const Graph& graph, const Node& node, std::size_t input) {
   if (input >= node.inputs.size() || !node.inputs[input]) return std::nullopt;

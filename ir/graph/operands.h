@@ -10,6 +10,9 @@
 
 namespace kiln::graph {
 
+// True for an operand that says where or how many (axes, a shape, pads ...) rather than being read.
+bool says_where(const Node& node, std::size_t operand);
+
 // The elements of an operand that says *where* (a shape, axes, starts ...), if they are known; nothing
 // otherwise.
 std::optional<std::vector<Dim>> known_elements(const Graph& graph, const Node& node, std::size_t input);

@@ -100,6 +100,8 @@ class Printer {
   std::string type(ValueId id, bool with_elements = true) const {
     const Value& item = graph_.value(id);
     std::string result(kiln::name(item.dtype));
+    if (item.container != Container::Tensor)
+      return fmt::format("{} of {}", kiln::name(item.container), result);
     result += item.shape ? fmt::format("[{}]", dims(*item.shape)) : "[?...]";
     if (with_elements && item.elements) result += fmt::format(" {{{}}}", dims(*item.elements));
     if (item.layout) result += layout(id, item);

@@ -66,12 +66,22 @@ bool follows_input_order(const Node& node) {
              node.op == OpKind::Pad || node.op == OpKind::Resize || node.op == OpKind::Gather;
     case FusionClass::Dot:
     case FusionClass::Pool:
+    case FusionClass::Control:
     case FusionClass::Shape:
     case FusionClass::Opaque:
     case FusionClass::Random:
       return false;
   }
   return false;
+}
+
+// True if an extent is known only once some node has run.
+bool made_while_running(const Graph& graph, const graph::Shape& shape) {
+  return std::ranges::any_of(shape, [&](const Dim& dim) {
+    return std::ranges::any_of(dim.symbols(), [&](graph::SymbolId symbol) {
+      return graph.symbols[symbol.index].source.kind == graph::SymbolSource::Kind::NodeResult;
+    });
+  });
 }
 
 // True if only running the node tells the sizes of its results. Such a result is a dense tensor that the node
@@ -208,12 +218,15 @@ class LayoutAssignment {
     const auto axis = static_cast<std::size_t>(
         axis_attribute < 0 ? axis_attribute + static_cast<std::int64_t>(rank) : axis_attribute);
     if (graph_.is_output(whole)) orders_[whole.index] = row_major(rank);
+    // While a size is still to be made there is no memory to write a part into.
+    const bool sized_early = !made_while_running(graph_, *graph_.value(whole).shape);
     Dim start = 0;
     for (std::size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       ValueId part = graph_.node(id).inputs[i];
       if (!graph_.value(part).shape) return;
-      const bool can_be_placed = owns_memory(part) && !graph_.is_output(part) && !placements_[part.index] &&
-                                 order_of(part) && *order_of(part) == *order_of(whole);
+      const bool can_be_placed = sized_early && owns_memory(part) && !graph_.is_output(part) &&
+                                 !placements_[part.index] && order_of(part) &&
+                                 *order_of(part) == *order_of(whole);
       if (!can_be_placed) part = insert_copy(id, i, *order_of(whole));
       placements_[part.index] = Placement{whole, axis, start};
       start = start + (*graph_.value(part).shape)[axis];

@@ -31,11 +31,11 @@ std::vector<double> places_along(const Graph& graph, const Node& node, std::size
   if (by_scales) scale.as_mutable<float>()[0] = graph.value(node.inputs[2]).constant->as<float>()[axis];
   Node along = node;
   along.attributes.erase("axes");
-  const std::array<const Tensor*, 4> inputs{&ramp, nullptr, by_scales ? &scale : nullptr,
-                                            by_scales ? nullptr : &size};
-  reference::Call call{.node = along, .inputs = inputs, .outputs = std::vector<Tensor>(1)};
+  const Datum x(ramp), by(by_scales ? scale : size);
+  const std::array<const Datum*, 4> inputs{&x, nullptr, by_scales ? &by : nullptr, by_scales ? nullptr : &by};
+  reference::Call call{.node = along, .inputs = inputs, .outputs = std::vector<Datum>(1)};
   reference::find(OpKind::Resize)(call);
-  const auto places = call.outputs[0].as<double>();
+  const auto places = call.outputs[0].tensor().as<double>();
   return {places.begin(), places.end()};
 }
 

@@ -62,6 +62,7 @@ std::int64_t reads_per_element(const Graph& graph, const Node& node) {
     case FusionClass::Opaque:
     case FusionClass::Pool:
     case FusionClass::Random:
+    case FusionClass::Control:
       break;
     case FusionClass::Elementwise:
     case FusionClass::Rows:
@@ -70,9 +71,9 @@ std::int64_t reads_per_element(const Graph& graph, const Node& node) {
     case FusionClass::Shape:
       return 1;
   }
-  const auto& first = graph.value(node.inputs[0]).constant;
-  if (first && first->rank() > 0 && (node.op == OpKind::MatMul || node.op == OpKind::Gemm)) {
-    return *std::ranges::max_element(first->extents());
+  if (node.op == OpKind::MatMul || node.op == OpKind::Gemm) {
+    const Tensor& first = *graph.value(node.inputs[0]).constant;
+    return first.rank() > 0 ? *std::ranges::max_element(first.extents()) : 1;
   }
   if (node.op == OpKind::Conv) {
     const Tensor& weights = *graph.value(node.inputs[1]).constant;
@@ -90,7 +91,8 @@ std::int64_t reads_per_element(const Graph& graph, const Node& node) {
 // What folding the node takes; nothing if it cannot be folded, or only to something out of proportion.
 std::optional<Cost> folding_cost(const Graph& graph, const Node& node) {
   if (node.inputs.empty() || reference::find(node.op) == nullptr) return std::nullopt;
-  if (contract(node.op).fusion == FusionClass::Random) return std::nullopt;
+  const FusionClass fusion = contract(node.op).fusion;
+  if (fusion == FusionClass::Random || fusion == FusionClass::Control) return std::nullopt;
   std::int64_t input_bytes = 0, input_elements = 0;
   for (const ValueId input : node.inputs) {
     if (!input) continue;
@@ -117,9 +119,12 @@ void make_constant(Graph& graph, ValueId id, Tensor tensor) {
 
 void fold(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  std::vector<const Tensor*> inputs;
-  for (const ValueId input : node.inputs) inputs.push_back(input ? &*graph.value(input).constant : nullptr);
-  reference::Call call{.node = node, .inputs = inputs, .outputs = std::vector<Tensor>(node.outputs.size())};
+  std::vector<Datum> constants;
+  for (const ValueId input : node.inputs)
+    constants.push_back(input ? Datum(*graph.value(input).constant) : Datum());
+  std::vector<const Datum*> inputs;
+  for (const Datum& constant : constants) inputs.push_back(constant.has_value() ? &constant : nullptr);
+  reference::Call call{.node = node, .inputs = inputs, .outputs = std::vector<Datum>(node.outputs.size())};
   try {
     reference::find(node.op)(call);
   } catch (const Error& error) {
@@ -132,7 +137,7 @@ void fold(Graph& graph, NodeId id) {
   const std::vector<ValueId> outputs = node.outputs;
   graph.remove_node(id);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i]) make_constant(graph, outputs[i], std::move(call.outputs[i]));
+    if (outputs[i]) make_constant(graph, outputs[i], std::move(call.outputs[i].tensor()));
   }
 }
 

@@ -20,12 +20,26 @@ std::filesystem::path conformance_models() {
   return folder != nullptr ? folder : "/usr/share/libonnx-testdata/data";
 }
 
+Container container_of(const onnx::TypeProto& type) {
+  if (type.has_sequence_type()) {
+    return type.sequence_type().elem_type().has_map_type() ? Container::MapSequence : Container::Sequence;
+  }
+  if (type.has_map_type()) return Container::Map;
+  if (!type.has_optional_type()) return Container::Tensor;
+  return type.optional_type().elem_type().has_sequence_type() ? Container::OptionalSequence
+                                                              : Container::Optional;
+}
+
 // What contradicts the declared outputs. A dim that the graph cannot tell before running contradicts nothing.
 std::string contradiction(const onnx::ModelProto& model, const graph::Graph& graph) {
   for (int i = 0; i < model.graph().output_size(); ++i) {
     const auto& declared = model.graph().output(i);
-    const auto& type = declared.type().tensor_type();
     const graph::Value& value = graph.value(graph.outputs.at(static_cast<std::size_t>(i)));
+    if (const Container container = container_of(declared.type()); container != value.container) {
+      return declared.name() + " is a " + std::string(name(value.container));
+    }
+    if (value.container != Container::Tensor) continue;
+    const auto& type = declared.type().tensor_type();
     if (dtype_from_onnx(type.elem_type()) != value.dtype) {
       return declared.name() + " is " + std::string(name(value.dtype));
     }

@@ -260,19 +260,18 @@ TEST(Loader, TheLastConstantOfANameStands) {
   EXPECT_THAT(failure(builder), HasSubstr("'c' is defined twice"));
 }
 
-TEST(Loader, RefusesWhatIsNotATensor) {
+TEST(Loader, RefusesInputsOfOtherTypes) {
   ModelBuilder builder(17);
   auto* input = builder.model.mutable_graph()->add_input();
   input->set_name("s");
-  input->mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(
-      1);
+  input->mutable_type()->mutable_sparse_tensor_type()->set_elem_type(1);
   EXPECT_THAT(failure(builder), HasSubstr("'s'"));
   ModelBuilder type(17);
   type.input("x", {1}, 77);
   EXPECT_THAT(failure(type), AllOf(HasSubstr("'x'"), HasSubstr("77")));
 }
 
-TEST(Loader, RefusesSubgraphs) {
+TEST(Loader, RefusesNodesThatLackAGraph) {
   ModelBuilder builder(17);
   builder.input("c", {}, onnx::TensorProto::BOOL);
   auto& node = builder.node("If", {"c"}, {"y"});

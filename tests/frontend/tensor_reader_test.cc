@@ -395,21 +395,21 @@ TEST_F(TensorFolder, TensorFilesRoundTrip) {
   std::iota(values.begin(), values.end(), -3.5F);
   const Tensor large = Tensor::from(DType::F32, {2, 1000}, std::span<const float>(values));
   write_tensor_pb(path, large, "large");
-  TensorFile read_back = read_tensor_pb(path);
+  const DatumFile read_back = read_datum_pb(path);
   EXPECT_EQ(read_back.name, "large");
-  EXPECT_TRUE(std::get<Tensor>(read_back.content) == large);
+  EXPECT_TRUE(read_back.datum.tensor() == large);
 
   const std::string texts[] = {"", "two"};
   const Tensor strings = Tensor::from(DType::String, {2, 1}, std::span<const std::string>(texts));
   write_tensor_pb(path, strings);
-  EXPECT_TRUE(std::get<Tensor>(read_tensor_pb(path).content) == strings);
+  EXPECT_TRUE(read_datum_pb(path).datum.tensor() == strings);
 
   for (int type = 0; type <= static_cast<int>(DType::C128); ++type) {
     const auto dtype = static_cast<DType>(type);
     Tensor tensor(dtype, {3, 5});
     for (std::int64_t i = 0; i < tensor.byte_size(); ++i) tensor.mutable_data()[i] = std::byte{1};
     write_tensor_pb(path, tensor);
-    EXPECT_TRUE(std::get<Tensor>(read_tensor_pb(path).content) == tensor) << name(dtype);
+    EXPECT_TRUE(read_datum_pb(path).datum.tensor() == tensor) << name(dtype);
     EXPECT_EQ(dtype_from_onnx(onnx_data_type(dtype)), dtype);
   }
   EXPECT_THROW(write_tensor_pb((folder / "absent/t.pb").string(), large), Error);
@@ -428,18 +428,19 @@ TEST_F(TensorFolder, SequencesAndOptionalsAreRead) {
   const std::string type("\x10\x01", 2);
   write("s.pb",
         field(1, "seq") + type + field(3, one.SerializeAsString()) + field(3, two.SerializeAsString()));
-  const TensorFile sequence = read_tensor_pb((folder / "s.pb").string(), FileKind::Sequence);
+  const DatumFile sequence = read_datum_pb((folder / "s.pb").string(), Container::Sequence);
   EXPECT_EQ(sequence.name, "seq");
-  const auto& tensors = std::get<std::vector<Tensor>>(sequence.content);
-  ASSERT_EQ(tensors.size(), 2U);
-  EXPECT_THAT(elements<std::int64_t>(tensors[1]), ElementsAre(2, 3));
+  EXPECT_EQ(sequence.datum.sequence().dtype, DType::I64);
+  const auto& items = sequence.datum.sequence().items;
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_THAT(elements<std::int64_t>(items[1].tensor()), ElementsAre(2, 3));
 
   write("o.pb", field(1, "opt") + type + field(3, one.SerializeAsString()));
-  const TensorFile optional = read_tensor_pb((folder / "o.pb").string(), FileKind::Optional);
-  EXPECT_THAT(elements<std::int64_t>(std::get<Tensor>(optional.content)), ElementsAre(1));
+  const DatumFile optional = read_datum_pb((folder / "o.pb").string(), Container::Optional);
+  EXPECT_THAT(elements<std::int64_t>(optional.datum.tensor()), ElementsAre(1));
   write("n.pb", field(1, "none"));
-  const TensorFile none = read_tensor_pb((folder / "n.pb").string(), FileKind::Optional);
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(none.content));
+  const DatumFile none = read_datum_pb((folder / "n.pb").string(), Container::Optional);
+  EXPECT_FALSE(none.datum.has_value());
 }
 
 TEST_F(TensorFolder, DamagedTensorFilesAreRefused) {
@@ -449,7 +450,7 @@ TEST_F(TensorFolder, DamagedTensorFilesAreRefused) {
   for (std::size_t length = 0; length < text.size(); length += 97) {
     write("t.pb", text.substr(0, length));
     try {
-      read_tensor_pb((folder / "t.pb").string());
+      read_datum_pb((folder / "t.pb").string());
       FAIL() << "a prefix of " << length << " bytes was read";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::Caller);

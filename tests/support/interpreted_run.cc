@@ -164,15 +164,15 @@ class Interpreted {
 
   void run_reference(graph::NodeId id) {
     const graph::Node& node = graph_.node(id);
-    std::vector<Tensor> held;
-    for (const ValueId input : node.inputs) held.push_back(input ? dense(input) : Tensor());
-    std::vector<const Tensor*> inputs;
-    for (std::size_t i = 0; i < held.size(); ++i) inputs.push_back(node.inputs[i] ? &held[i] : nullptr);
-    reference::Call call{.node = node, .inputs = inputs, .outputs = std::vector<Tensor>(node.outputs.size())};
+    std::vector<Datum> held;
+    for (const ValueId input : node.inputs) held.push_back(input ? Datum(dense(input)) : Datum());
+    std::vector<const Datum*> inputs;
+    for (const Datum& datum : held) inputs.push_back(datum.has_value() ? &datum : nullptr);
+    reference::Call call{.node = node, .inputs = inputs, .outputs = std::vector<Datum>(node.outputs.size())};
     reference::find(node.op)(call);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i]) continue;
-      const Tensor& output = call.outputs[i];
+      const Tensor& output = call.outputs[i].tensor();
       for_each_element(node.outputs[i], [&](std::int64_t at, std::byte* to, std::int64_t bytes) {
         std::memcpy(to, output.data() + at, static_cast<std::size_t>(bytes));
       });

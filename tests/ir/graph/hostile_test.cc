@@ -155,8 +155,9 @@ TEST(Hostile, RandomNodesNeverCrash) {
     for (int i = 0; i < 200; ++i) accepted += nodes.try_one(op) ? 1 : 0;
     accepted_ops += accepted > 0 ? 1 : 0;
   }
-  // Nearly every operator is hit by nodes that pass, too.
-  EXPECT_GT(accepted_ops, contracts().size() * 9 / 10);
+  // Most operators are hit by nodes that pass, too; graphs, packed weights and the like are not made by
+  // chance.
+  EXPECT_GT(accepted_ops, contracts().size() * 8 / 10);
 }
 
 }  // namespace

@@ -1,0 +1,55 @@
+// A loaded model and what becomes of it once it is known what its inputs say: ranks that the model leaves
+// open, and small inputs that say where or how many (axes, a shape, pads ...). For these, shapes are inferred
+// anew, so that generated kernels can serve what would need reference kernels otherwise.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <kiln/datum.h>
+
+#include "ir/graph/graph.h"
+#include "runtime/session_core.h"
+
+namespace kiln::runtime {
+
+// Thread safe.
+class Specialisations {
+ public:
+  Specialisations(graph::Graph graph, ModelOptions options, const Parallelism& parallelism,
+                  std::int64_t memory_limit);
+
+  // The one that fits these inputs. Only the first kMost different facts get one of their own, so that a
+  // value that changes with each run compiles nothing for long; the others share the general one.
+  SessionCore& for_inputs(std::span<const Datum> inputs);
+  // Nothing known but what the model declares.
+  SessionCore& general();
+  // That of the newest run; the general one before any.
+  SessionCore& newest();
+
+ private:
+  static constexpr std::size_t kMost = 8;
+
+  std::unique_ptr<SessionCore> make(graph::Graph graph) const;
+  // What identifies the facts of these inputs; nothing if one is too large to be known.
+  std::optional<std::string> key(std::span<const Datum> inputs) const;
+  graph::Graph specialised(std::span<const Datum> inputs) const;
+
+  const graph::Graph graph_;
+  const ModelOptions options_;
+  const Parallelism parallelism_;
+  const std::int64_t memory_limit_;
+  std::vector<std::size_t> open_ranks_, telling_;  // inputs by position
+  std::mutex mutex_;
+  std::unique_ptr<SessionCore> general_;
+  std::map<std::string, std::unique_ptr<SessionCore>> by_facts_;
+  SessionCore* newest_ = nullptr;
+};
+
+}  // namespace kiln::runtime
