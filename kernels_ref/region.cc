@@ -30,6 +30,16 @@ std::int64_t checked_image(std::int64_t index, std::int64_t batch) {
   return index;
 }
 
+// A corner in elements of the image, as near as integers reach.
+double scaled_corner(double coordinate, double scale) {
+  constexpr double kFar = 1e15;
+  const double corner = coordinate * scale;
+  if (!(std::abs(corner) <= kFar)) {
+    throw_caller(ErrorCode::InvalidArgument, "a region reaches to {}, expected at most {}", corner, kFar);
+  }
+  return corner;
+}
+
 // `columns` numbers make a region; the image is given by input 2, or by the first of them.
 Regions read_regions(const Call& call, std::int64_t columns, bool has_indices) {
   const Tensor &x = call.input(0), &rois = call.input(1);
@@ -105,8 +115,9 @@ BinSamples samples_of_bin(double start, double size, std::int64_t ratio, std::in
     throw_caller(ErrorCode::LimitExceeded, "a bin has {} samples along an axis, expected at most {}",
                  last - first, kMostSamples);
   }
-  for (double i = first; i <= last; ++i) {
-    const Neighbours at = neighbours_at(start + (i + 0.5) * step, extent);
+  const auto end = static_cast<std::int64_t>(last);
+  for (auto i = static_cast<std::int64_t>(first); i <= end; ++i) {
+    const Neighbours at = neighbours_at(start + (static_cast<double>(i) + 0.5) * step, extent);
     if (at.low_weight != 0 || at.high_weight != 0) samples.inside.push_back(at);
   }
   return samples;
@@ -156,8 +167,8 @@ void roi_align(Call& call) {
   Tensor& y = call.output(0, x.dtype(), extents);
   if (y.elements() == 0) return;
   const auto bins = [&](double begin, double end, std::int64_t count, std::int64_t extent) {
-    const double start = begin * scale - shift;
-    double size = end * scale - shift - start;
+    const double start = scaled_corner(begin, scale) - shift;
+    double size = scaled_corner(end, scale) - shift - start;
     if (!aligned) size = std::max(size, 1.0);
     size /= static_cast<double>(count);
     std::vector<BinSamples> result;
@@ -205,8 +216,9 @@ void max_roi_pool(Call& call) {
     std::int64_t begin, end;
   };
   const auto bins = [&](double first, double last, std::int64_t count, std::int64_t extent) {
-    const double start = std::round(first * scale);
-    const double size = std::max(std::round(last * scale) - start + 1, 1.0) / static_cast<double>(count);
+    const double start = std::round(scaled_corner(first, scale));
+    const double size =
+        std::max(std::round(scaled_corner(last, scale)) - start + 1, 1.0) / static_cast<double>(count);
     const auto clip = [&](double at) {
       return static_cast<std::int64_t>(std::clamp(at + start, 0.0, static_cast<double>(extent)));
     };

@@ -177,7 +177,10 @@ TEST(GridSample, NanCoordinateGivesNan) {
 TEST(RoiAlign, AveragesSamples) {
   // f(y, x) = 10 y + x is its own linear interpolation, so a bin has the value at its middle.
   std::vector<double> plane;
-  for (int i = 0; i < 36; ++i) plane.push_back(10 * (i / 6) + i % 6);
+  for (int i = 0; i < 36; ++i) {
+    const int row = i / 6;
+    plane.push_back(10 * row + i % 6);
+  }
   const Tensor x = tensor<double>({1, 1, 6, 6}, plane);
   const Tensor rois = tensor<double>({1, 4}, {2, 4, 10, 8});  // x 1..5, y 2..4 at scale 1/2
   for (const std::int64_t ratio : {0, 1, 3}) {
@@ -220,6 +223,9 @@ TEST(RoiAlign, EdgesAndErrors) {
   EXPECT_EQ(error({0, 0, 1, 1}, -1), ErrorCode::IndexOutOfRange);
   EXPECT_EQ(error({0, 0, kNan, 1}, 0), ErrorCode::InvalidArgument);
   EXPECT_EQ(error({0, 0, kInf, 1}, 0), ErrorCode::InvalidArgument);
+  EXPECT_EQ(error_of(OpKind::RoiAlign, {x, tensor<double>({1, 4}, {0, 0, 1, 1}), integers({0})},
+                     {{"spatial_scale", 1e300}}),
+            ErrorCode::InvalidArgument);
   EXPECT_TRUE(std::isnan(values(run(
       OpKind::RoiAlign,
       {tensor<double>({1, 1, 2, 2}, {1, kNan, 3, 4}), tensor<double>({1, 4}, {0, 0, 2, 2}), integers({0})},
@@ -292,7 +298,7 @@ TEST(MaxUnpool, UndoesMaxPool) {
 TEST(MaxUnpool, BadInputIsAnError) {
   const graph::Attributes pool = {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}};
   const Tensor x = tensor({1, 1, 2}, {1, 2});
-  const auto error = [&](std::vector<std::int64_t> at, std::optional<Tensor> shape) {
+  const auto error = [&](const std::vector<std::int64_t>& at, std::optional<Tensor> shape) {
     return error_of(OpKind::MaxUnpool, {x, exact<std::int64_t>({1, 1, 2}, at), std::move(shape)}, pool);
   };
   EXPECT_EQ(error({0, 3}, std::nullopt), std::nullopt);
@@ -364,7 +370,10 @@ TEST(DeformConv, WithoutOffsetsIsConv) {
 TEST(DeformConv, OffsetsMoveTheTaps) {
   // One tap on a plane that is linear, so that interpolation is exact: f = 10 y + x.
   std::vector<double> plane;
-  for (int i = 0; i < 25; ++i) plane.push_back(10 * (i / 5) + i % 5);
+  for (int i = 0; i < 25; ++i) {
+    const int row = i / 5;
+    plane.push_back(10 * row + i % 5);
+  }
   const Tensor x = tensor<double>({1, 1, 5, 5}, plane), w = tensor<double>({1, 1, 1, 1}, {1});
   std::vector<double> offsets(50), want;
   for (std::size_t i = 0; i < 25; ++i) {
