@@ -52,6 +52,22 @@ std::optional<std::int64_t> known_features(Translation& node) {
   return shape->back().constant();
 }
 
+// x, where one row without an axis of rows gets one.
+ValueId with_rows(Translation& node, ValueId x) {
+  const auto rank = node.rank(x);
+  if (rank == 1) return node.add(OpKind::Unsqueeze, {x, node.integers({0})});
+  if (rank == 0) node.invalid("its input is a scalar");
+  if (rank) return x;
+  // The shape with a 1 before it, from the 1 on if there is one axis.
+  const ValueId shape = node.add(OpKind::Shape, {x}), one = node.integers({1});
+  const ValueId longer = node.add(OpKind::Concat, {one, shape}, {{"axis", std::int64_t{0}}});
+  const ValueId count = node.add(OpKind::Reshape, {node.add(OpKind::Size, {shape}), one});
+  const ValueId start = node.add(OpKind::Min, {node.add(OpKind::Sub, {count, one}), one});
+  const ValueId end = node.integers({std::numeric_limits<std::int64_t>::max()});
+  return node.add(OpKind::Reshape, {x, node.add(OpKind::Slice, {longer, start, end, node.integers({0})})},
+                  {{"allowzero", std::int64_t{1}}});
+}
+
 void check_divides(Translation& node, std::size_t coefficients, std::int64_t rows) {
   if (rows < 1 || coefficients == 0 || static_cast<std::int64_t>(coefficients) % rows != 0) {
     node.invalid(fmt::format("{} coefficients cannot be {} rows", coefficients, rows));
@@ -68,13 +84,9 @@ std::vector<double> take_required(Translation& node, std::string_view name) {
 
 // Indices into the last axis.
 void array_feature_extractor(Translation& node) {
-  ValueId x = node.input(0);
-  const auto rank = node.rank(x);
-  if (!rank) node.unsupported("its input has no known rank");
-  if (*rank == 0) node.invalid("its input is a scalar");
-  if (*rank == 1) x = node.add(OpKind::Unsqueeze, {x, node.integers({0})});
+  const ValueId x = with_rows(node, node.input(0));
   const ValueId indices = node.add(OpKind::Reshape, {node.input(1), node.integers({-1})});
-  node.finish(OpKind::Gather, {x, indices}, {{"axis", std::max<std::int64_t>(*rank, 2) - 1}});
+  node.finish(OpKind::Gather, {x, indices}, {{"axis", std::int64_t{-1}}});
 }
 
 void binarizer(Translation& node) {
@@ -113,12 +125,10 @@ void feature_vectorizer(Translation& node) {
   }
   std::vector<ValueId> parts;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    ValueId x = node.input(i);
-    const auto rank = node.rank(x);
-    if (!rank || *rank < 1 || *rank > 2) node.unsupported("its inputs must be known to be [N, C] or [C]");
-    if (*rank == 1) x = node.add(OpKind::Unsqueeze, {x, node.integers({0})});
+    ValueId x = with_rows(node, node.input(i));
     if (node.dtype(x) != DType::F32) x = node.add(OpKind::Cast, {x}, to(DType::F32));
-    if (widths && node.graph.value(x).shape->back() != graph::Dim((*widths)[i])) {
+    const auto& shape = node.graph.value(x).shape;
+    if (widths && (!shape || shape->back() != graph::Dim((*widths)[i]))) {
       const std::int64_t width = (*widths)[i];
       if (width < 0) node.invalid(fmt::format("inputdimensions has the entry {}", width));
       x = node.add(OpKind::Pad, {x, node.integers({0, 0, 0, width})});
