@@ -75,6 +75,15 @@ void infer_tf_idf(Graph& graph, Node& node) {
   op.set_shape(0, y);
 }
 
+void infer_tokenizer(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const std::optional<Shape>& x = op.shape_of_rank(0, 1, 2);
+  if (!x) return;
+  Shape tokens = *x;
+  tokens.push_back(op.fresh(0, x->size()));
+  op.set_shape(0, tokens);
+}
+
 void infer_murmur_hash(Graph& graph, Node& node) {
   Inference op(graph, node);
   op.set_dtype(0, integer(node, "positive") != 0 ? DType::U32 : DType::I32);

@@ -247,5 +247,44 @@ TEST(MurmurHash, HashesTheBytesOfNumbers) {
   EXPECT_EQ(hashed.to_integers()[0], 0x5A97808A);
 }
 
+graph::Attributes tokens_of(const Strings& separators, std::int64_t least = 1, bool mark = false) {
+  return {{"mark", std::int64_t{mark}},
+          {"mincharnum", least},
+          {"pad_value", std::string("#")},
+          {"separators", separators}};
+}
+
+TEST(Tokenizer, CutsAtSeparators) {
+  const Tensor x = strings({2}, {"a, b;cd", ""});
+  const Tensor tokens = run(OpKind::Tokenizer, {x}, tokens_of({",", "[; ]"}));
+  EXPECT_EQ(tokens.extents(), (Extents{2, 3}));
+  EXPECT_EQ(words(tokens), (Strings{"a", "b", "cd", "#", "#", "#"}));
+  EXPECT_EQ(words(run(OpKind::Tokenizer, {x}, tokens_of({",", "[; ]"}, 2))), (Strings{"cd", "#"}));
+  EXPECT_EQ(words(run(OpKind::Tokenizer, {x}, tokens_of({",", "[; ]"}, 1, true))),
+            (Strings{"\x02", "a", "b", "cd", "\x03", "\x02", "\x03", "#", "#", "#"}));
+  // Separators one after the other, each on what the one before has left.
+  EXPECT_EQ(words(run(OpKind::Tokenizer, {strings({1}, {"abab"})}, tokens_of({"ba", "a", "b"}))),
+            (Strings{}));
+  EXPECT_EQ(run(OpKind::Tokenizer, {strings({1, 2}, {",", ""})}, tokens_of({","}, 1, true)).extents(),
+            (Extents{1, 2, 0}));
+}
+
+TEST(Tokenizer, CutsCharacters) {
+  EXPECT_EQ(words(run(OpKind::Tokenizer, {strings({2}, {"日ü", "a"})}, tokens_of({""}))),
+            (Strings{"日", "ü", "a", "#"}));
+}
+
+TEST(Tokenizer, TakesWhatLooksLikeATokenOrRefuses) {
+  graph::Attributes attributes = tokens_of({","}, 2);
+  EXPECT_EQ(error_of(OpKind::Tokenizer, {strings({1}, {"\xff"})}, attributes), ErrorCode::InvalidArgument);
+  attributes["tokenexp"] = std::string("[a-zü]+");
+  EXPECT_EQ(error_of(OpKind::Tokenizer, {strings({1}, {"a"})}, attributes), ErrorCode::InvalidModel);
+  attributes.erase("separators");
+  EXPECT_EQ(words(run(OpKind::Tokenizer, {strings({1}, {"ab1c22über"})}, attributes)),
+            (Strings{"ab", "über"}));
+  attributes["tokenexp"] = std::string("(");
+  EXPECT_EQ(error_of(OpKind::Tokenizer, {strings({1}, {"a"})}, attributes), ErrorCode::InvalidModel);
+}
+
 }  // namespace
 }  // namespace kiln::reference
