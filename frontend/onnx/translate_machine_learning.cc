@@ -391,4 +391,55 @@ void svm_regressor(Translation& node) {
   finish_as_float(node, 0, post_transformed(node, y, transform));
 }
 
+// The values of a map, ascending by key, or each at the place that its key says.
+void cast_map(Translation& node) {
+  const std::string target = node.take_text("cast_to", "TO_FLOAT"),
+                    form = node.take_text("map_form", "DENSE");
+  const std::int64_t places = node.take_integer("max_map", 1);
+  if (target != "TO_FLOAT" && target != "TO_STRING" && target != "TO_INT64") {
+    node.invalid(fmt::format("cast_to is '{}', expected TO_FLOAT, TO_STRING or TO_INT64", target));
+  }
+  if (form != "DENSE" && form != "SPARSE")
+    node.invalid(fmt::format("map_form is '{}', expected DENSE or SPARSE", form));
+  const DType type = target == "TO_FLOAT" ? DType::F32 : target == "TO_STRING" ? DType::String : DType::I64;
+  const std::vector<ValueId> entries = node.add_many(OpKind::MapEntries, {node.input(0)},
+                                                     {{"keys", static_cast<std::int64_t>(DType::I64)}}, 2);
+  ValueId values = node.add(OpKind::Cast, {entries[1]}, to(type));
+  if (form == "SPARSE") {
+    constexpr std::int64_t kMost = std::int64_t{1} << 28;
+    if (places < 1 || places > kMost)
+      node.invalid(fmt::format("max_map is {}, expected 1 to {}", places, kMost));
+    const ValueId empty = node.graph.add_constant(Tensor(type, {places}));
+    values = node.add(OpKind::ScatterElements, {empty, entries[0], values}, {{"axis", std::int64_t{0}}});
+  }
+  node.finish(OpKind::Unsqueeze, {values, node.integers({0})});
+}
+
+// The value of each word of a vocabulary, 0 or an empty string where the map has none. Keys outside the
+// vocabulary land behind it and are cut off.
+void dict_vectorizer(Translation& node) {
+  const auto words = node.take_texts("string_vocabulary");
+  const auto numbers = node.take_integers("int64_vocabulary");
+  if (words.has_value() == numbers.has_value())
+    node.invalid("it needs one of string_vocabulary and int64_vocabulary");
+  const Tensor vocabulary = words ? Tensor::from(DType::String, {static_cast<std::int64_t>(words->size())},
+                                                 std::span<const std::string>(*words))
+                                  : Tensor::from_integers(*numbers);
+  const std::int64_t count = vocabulary.elements();
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < count; ++i) places.push_back(i);
+  const ValueId map = node.input(0);
+  const std::vector<ValueId> entries =
+      node.add_many(OpKind::MapEntries, {map}, {{"keys", static_cast<std::int64_t>(vocabulary.dtype())}}, 2);
+  const ValueId place = node.add(OpKind::LabelEncoder, {entries[0]},
+                                 {{"keys", vocabulary},
+                                  {"values", Tensor::from_integers(places)},
+                                  {"fallback", Tensor::from_integer(count)}});
+  const ValueId empty = node.graph.add_constant(Tensor(node.dtype(map), {count + 1}));
+  const ValueId filled =
+      node.add(OpKind::ScatterElements, {empty, place, entries[1]}, {{"axis", std::int64_t{0}}});
+  const ValueId kept = node.add(OpKind::Slice, {filled, node.integers({0}), node.integers({count})});
+  node.finish(OpKind::Unsqueeze, {kept, node.integers({0})});
+}
+
 }  // namespace kiln::frontend::translate

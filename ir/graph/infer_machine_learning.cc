@@ -218,4 +218,22 @@ void infer_tree_ensemble(Graph& graph, Node& node) {
   op.set_shape(0, Shape{rows(op, 0), target_count});
 }
 
+void infer_map_entries(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  op.set_dtype(0, static_cast<DType>(integer(node, "keys")));
+  const Dim count = op.fresh(0, 0);
+  op.set_shape(0, Shape{count});
+  op.set_shape(1, Shape{count});
+}
+
+void infer_zip_map(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const bool strings = has(node, "classlabels_strings"), numbered = has(node, "classlabels_int64s");
+  if (strings == numbered) {
+    op.fail(ErrorCode::InvalidModel, "expected one of classlabels_strings and classlabels_int64s");
+  }
+  expect_features(op, static_cast<std::int64_t>(strings ? texts(node, "classlabels_strings").size()
+                                                        : integers(node, "classlabels_int64s").size()));
+}
+
 }  // namespace kiln::graph
