@@ -51,7 +51,7 @@ struct ValueInfo {
 enum class KernelChoice : std::uint8_t {
   Generated,    // compiled kernels, reference kernels where none can be made
   Reference,    // reference kernels alone
-  Reference64,  // reference kernels with every f32 computed in f64: the truth that tests compare with
+  Reference64,  // reference kernels with f16, bf16 and f32 computed in f64: the truth that tests compare with
 };
 
 struct Options {

@@ -24,6 +24,11 @@ std::span<const Pass> graph_passes() { return kPasses; }
 void apply_numeric_law(graph::Graph& graph) {
   widen_softmax_arguments(graph);
   scale_after_sums(graph);
+  for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
+    for (auto& [name, attribute] : graph.node({i}).attributes) {
+      if (auto* body = std::get_if<std::shared_ptr<graph::Graph>>(&attribute)) apply_numeric_law(**body);
+    }
+  }
 }
 
 void optimise(graph::Graph& graph) {

@@ -7,10 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -31,29 +29,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Rule {
-  std::string pattern, rule, reason;
-};
-
-std::vector<Rule> read_rules() {
-  std::vector<Rule> rules;
-  std::ifstream file(KILN_SOURCE_DIR "/tests/conformance/rules.tsv");
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    std::istringstream fields(line);
-    Rule rule;
-    std::getline(fields, rule.pattern, '\t');
-    std::getline(fields, rule.rule, '\t');
-    std::getline(fields, rule.reason);
-    rules.push_back(rule);
-  }
-  return rules;
-}
-
 struct Comparison {
   double relative = 1e-3, absolute = 1e-7;
   bool shape_only = false;
+  const char* skip = nullptr;  // why the test is not run
 };
+
+// How a test in this folder is compared: by the rules of `kiln verify`.
+Comparison comparison_of(const std::string& folder) {
+  struct Rule {
+    const char* pattern;
+    Comparison comparison;
+  };
+  static constexpr Rule kRules[] = {
+#define KILN_TOLERANCE(pattern, relative, absolute, reason) {pattern, {relative, absolute, false, nullptr}},
+#define KILN_SHAPE_ONLY(pattern, reason) {pattern, {0, 0, true, nullptr}},
+#define KILN_SKIP(pattern, reason) {pattern, {0, 0, false, reason}},
+#include "tools/verify_rules.def"
+#undef KILN_TOLERANCE
+#undef KILN_SHAPE_ONLY
+#undef KILN_SKIP
+  };
+  for (const Rule& rule : kRules) {
+    if (fnmatch(rule.pattern, folder.c_str(), 0) == 0) return rule.comparison;
+  }
+  return {};
+}
 
 // Why `got` is not `want`, or nothing.
 std::string difference(const Tensor& got, const Tensor& want, const Comparison& comparison) {
@@ -116,8 +117,6 @@ enum class Mode { Declared, HiddenDims, HiddenRanks, ConstantInputs };
 
 class Suite {
  public:
-  explicit Suite(std::string suite) : suite_(std::move(suite)) {}
-
   // Runs every test folder under `root`.
   void run(const fs::path& root) {
     std::vector<fs::path> folders;
@@ -147,18 +146,8 @@ class Suite {
 
   void run_test(const fs::path& folder) {
     const std::string test = folder.filename();
-    Comparison comparison;
-    for (const Rule& rule : rules_) {
-      if (fnmatch(rule.pattern.c_str(), (suite_ + "/" + test).c_str(), 0) != 0) continue;
-      if (rule.rule == "skip") return skip(rule.reason);
-      if (rule.rule == "shape-only") comparison.shape_only = true;
-      if (rule.rule.starts_with("tolerance=")) {
-        std::size_t comma = 0;
-        const std::string numbers = rule.rule.substr(std::string("tolerance=").size());
-        comparison.relative = std::stod(numbers, &comma);
-        comparison.absolute = std::stod(numbers.substr(comma + 1));
-      }
-    }
+    const Comparison comparison = comparison_of(folder);
+    if (comparison.skip != nullptr) return skip(comparison.skip);
     std::string problem;
     for (const Mode mode : {Mode::Declared, Mode::HiddenDims, Mode::HiddenRanks, Mode::ConstantInputs}) {
       try {
@@ -203,8 +192,6 @@ class Suite {
     }
   }
 
-  const std::string suite_;
-  const std::vector<Rule> rules_ = read_rules();
   int passed_ = 0, failed_ = 0, skipped_ = 0;
   std::map<std::string, int> why_skipped_;
 };
@@ -232,7 +219,7 @@ class Debian : public testing::TestWithParam<const char*> {};
 TEST_P(Debian, AgreesWithTheReferenceKernels) {
   const fs::path root = fs::path("/usr/share/libonnx-testdata/data") / GetParam();
   if (!fs::is_directory(root)) GTEST_SKIP() << "no folder " << root;
-  Suite suite("debian");
+  Suite suite;
   suite.run(root);
   suite.print(GetParam());
   EXPECT_GT(suite.passed(), 0);
@@ -253,7 +240,7 @@ TEST_P(Newest, AgreesWithTheReferenceKernels) {
   const TemporaryFolder folder;
   const std::string unpack = fmt::format("tar -xJf '{}' -C '{}'", archive.string(), folder.path().string());
   ASSERT_EQ(std::system(unpack.c_str()), 0) << unpack;  // NOLINT(bugprone-command-processor): our own words
-  Suite suite("newest");
+  Suite suite;
   suite.run(folder.path());
   suite.print(GetParam());
   EXPECT_GT(suite.passed(), 0);
