@@ -106,7 +106,7 @@ class Bias {
 }  // namespace
 
 void attention(Call& call) {
-  enum Mode : std::int64_t { kScaled, kCapped, kBiased, kSoftmax };
+  enum Mode : std::int64_t { Scaled, Capped, Biased, Softmax };
   const DType dtype = call.input(0).dtype(), value_dtype = call.input(2).dtype();
   const bool flat = call.input(0).rank() == 3;
   const Tensor q = with_heads(call, "Q", call.input(0), "q_num_heads");
@@ -136,22 +136,22 @@ void attention(Call& call) {
         if (!call.wants(3) || mode != at) return;
         std::copy_n(row, keys, shown.as_mutable<T>().data() + ((b * heads + h) * queries + s) * keys);
       };
-      show(kScaled);
+      show(Scaled);
       if (cap > 0) softcap_row(row, keys, cap);
-      show(kCapped);
+      show(Capped);
       double greatest = -kInfinity;
       for (std::int64_t t = 0; t < keys; ++t) {
         const double added = bias.at(b, h, s, t);
         greatest = larger(greatest, added);
         row[t] = static_cast<T>(static_cast<double>(row[t]) + added);
       }
-      show(kBiased);
+      show(Biased);
       if (greatest == -kInfinity) {
         std::fill_n(row, keys, T{0});
       } else {
         softmax_row(row, keys);
       }
-      show(kSoftmax);
+      show(Softmax);
     });
     const Tensor y = weighted_values<T>(call, scores, converted(call, v, wide));
     store_output(call, 0, flat ? without_heads(call, y) : y, dtype);

@@ -175,7 +175,7 @@ void scan_batch(Call& call, const Graph& body, std::size_t states) {
 
 }  // namespace
 
-void if_(Call& call) {
+void branch(Call& call) {
   const Graph& otherwise = body_of(call, "else_branch");
   const bool condition = to_integer(call.input(0)) != 0;
   const Graph& body = condition ? body_of(call, "then_branch") : otherwise;

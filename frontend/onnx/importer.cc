@@ -24,7 +24,6 @@ using graph::Dim;
 using graph::Graph;
 using graph::Shape;
 using graph::SymbolId;
-using graph::Value;
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 

@@ -130,7 +130,7 @@ std::vector<ValueId> padded_inputs(const Translation& node, std::size_t count) {
 
 void identity(Translation& node) { finish_as(node, 0, node.input(0)); }
 
-void if_(Translation& node) {
+void branch(Translation& node) {
   const ValueId condition = node.input(0);
   if (const std::optional<bool> known = known_condition(node, condition)) {
     const std::vector<ValueId> values = node.bodies->inline_body(*known ? "then_branch" : "else_branch");

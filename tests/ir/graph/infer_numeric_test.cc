@@ -1,5 +1,7 @@
 // Shapes of signals, images, algebra, losses and random numbers: symbolic, with unknown ranks, and
 // impossible.
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "tests/ir/graph/graph_builder.h"
@@ -13,7 +15,7 @@ Attribute type(DType dtype) { return static_cast<std::int64_t>(dtype); }
 class InferNumeric : public ::testing::Test {
  protected:
   ValueId input(std::optional<Shape> shape, DType dtype = DType::F32) {
-    return add_input(graph, dtype, shape);
+    return add_input(graph, dtype, std::move(shape));
   }
   ValueId unknown(DType dtype = DType::F32) { return input(std::nullopt, dtype); }
   std::string shape(OpKind op, std::vector<ValueId> inputs, Attributes attributes = {}) {
