@@ -333,6 +333,38 @@ std::optional<RowAlignment> alignment(const Shape& shape, const RowSpace& space)
   return std::nullopt;
 }
 
+bool broadcasts_over_rows(const Problem& problem, const Node& node, const RowSpace& space) {
+  return problem.graph.value(node.outputs[0]).shape->size() == space.extents.size();
+}
+
+namespace {
+
+// Without the leading axes a shape broadcasts to what it was.
+bool reduces_leading_axes(const RowSpace& space) {
+  return space.reduced.back() + 1 == static_cast<int>(space.reduced.size());
+}
+
+// A value of fewer axes that a node broadcasts over the last ones must come from outside: one of the Region
+// has an element for each row. Nor can it be read in both ways.
+bool is_read_across_rows(const Problem& problem, const RowSpace& space) {
+  const Graph& graph = problem.graph;
+  std::map<ValueId, bool> broadcast;
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    if (contract(node.op).fusion != FusionClass::Elementwise) continue;
+    const bool whole = broadcasts_over_rows(problem, node, space);
+    for (const ValueId input : node.inputs) {
+      if (!input || graph.value(input).shape->size() >= space.extents.size()) continue;
+      if (graph.value(input).shape->empty()) continue;
+      if (whole && graph.value(input).producer) return true;
+      if (broadcast.emplace(input, whole).first->second != whole) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<std::string> why_no_row_program(const Problem& problem, const RowSpace& space) {
   const Graph& graph = problem.graph;
   for (const NodeId id : graph.topological_order()) {
@@ -359,6 +391,8 @@ std::optional<std::string> why_no_row_program(const Problem& problem, const RowS
       if (!alignment(*graph.value(output).shape, space)) return "a value is neither the rows' nor one a row";
     }
   }
+  if (!reduces_leading_axes(space) && is_read_across_rows(problem, space))
+    return "a value of one row is read by others";
   return std::nullopt;
 }
 

@@ -46,6 +46,10 @@ std::optional<RowSpace> row_space(const graph::Problem& problem);
 enum class RowAlignment : std::uint8_t { Full, Kept, Dropped };
 std::optional<RowAlignment> alignment(const graph::Shape& shape, const RowSpace& space);
 
+// True if the node reads operands of fewer axes by broadcasting them over the last ones: its result has all
+// axes. Else they are those without the reduced axes. Where extents are equal the shapes do not tell.
+bool broadcasts_over_rows(const graph::Problem& problem, const graph::Node& node, const RowSpace& space);
+
 // Why the Region's nodes cannot be a RowProgram; nothing if they can.
 std::optional<std::string> why_no_row_program(const graph::Problem& problem, const RowSpace& space);
 

@@ -54,9 +54,10 @@ struct Nest {
   }
 };
 
-// Strides over the row space of a Value of any alignment.
-std::vector<Dim> row_strides(const graph::Value& value, const RowSpace& space) {
-  if (alignment(*value.shape, space) != RowAlignment::Dropped ||
+// Strides over the row space of a Value of any alignment; of one that `is_broadcast` by the nodes that read
+// it.
+std::vector<Dim> row_strides(const graph::Value& value, const RowSpace& space, bool is_broadcast) {
+  if (is_broadcast || alignment(*value.shape, space) != RowAlignment::Dropped ||
       value.shape->size() == space.extents.size()) {
     return broadcast_strides(value, space.extents);
   }
@@ -67,6 +68,15 @@ std::vector<Dim> row_strides(const graph::Value& value, const RowSpace& space) {
     strides.push_back(reduced ? Dim(0) : value.layout->strides[next++]);
   }
   return strides;
+}
+
+bool is_broadcast(const Problem& problem, ValueId id, const RowSpace& space) {
+  for (const graph::NodeId reader : problem.graph.topological_order()) {
+    const graph::Node& node = problem.graph.node(reader);
+    if (std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end())
+      return broadcasts_over_rows(problem, node, space);
+  }
+  return false;
 }
 
 // A channel parameter of InstanceNormalization lies along axis 1, not the last.
@@ -84,12 +94,12 @@ Nest nest_of(const Problem& problem, const RowSpace& space) {
       strides.emplace_back(space.extents.size(), Dim(0));
       strides.back()[1] = graph.value(id).layout->strides[0];
     } else {
-      strides.push_back(row_strides(graph.value(id), space));
+      strides.push_back(row_strides(graph.value(id), space, is_broadcast(problem, id, space)));
     }
   }
   for (const ValueId id : graph.outputs) {
     nest.output_alignment.push_back(alignment(*graph.value(id).shape, space));
-    strides.push_back(row_strides(graph.value(id), space));
+    strides.push_back(row_strides(graph.value(id), space, false));
   }
   const auto varies = [&](std::size_t operand) {
     return std::any_of(space.reduced.begin(), space.reduced.end(), [&](int axis) {

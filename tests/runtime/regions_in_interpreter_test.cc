@@ -237,5 +237,27 @@ TEST(Regions, SmallConstantsAreOperandsToo) {
   });
 }
 
+// In a square the shape of a vector does not tell which axis it lies along.
+TEST(Regions, VectorsBesideTheRowsOfASquare) {
+  check(
+      [](Graph& g) {
+        const ValueId x = add_input(g, DType::F32, Shape{4, 4}, "x");
+        const ValueId b = add_input(g, DType::F32, Shape{4}, "b");
+        const Attributes drop{{"keepdims", graph::number(0)}};
+        const ValueId last = graph::integers(g, {1}), first = graph::integers(g, {0});
+        const ValueId sum = g.add(OpKind::ReduceSum, {g.add(OpKind::Exp, {x}), last}, drop);
+        const ValueId other = g.add(OpKind::ReduceSum, {g.add(OpKind::Neg, {x}), last}, drop);
+        const ValueId lead = g.add(OpKind::ReduceSum, {g.add(OpKind::Sin, {x}), first}, drop);
+        const ValueId both = g.add(OpKind::ReduceMax, {g.add(OpKind::Mul, {x, b}), last}, drop);
+        g.outputs = {g.add(OpKind::Softmax, {g.add(OpKind::Add, {x, b})}),
+                     g.add(OpKind::LayerNormalization, {x, b, random_weights(g, {4}, 1)}),
+                     g.add(OpKind::Add, {sum, b}),
+                     g.add(OpKind::Sub, {x, other}),
+                     g.add(OpKind::Sub, {x, lead}),
+                     g.add(OpKind::Add, {both, b})};
+      },
+      true);
+}
+
 }  // namespace
 }  // namespace kiln
