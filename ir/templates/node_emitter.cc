@@ -128,7 +128,9 @@ bool has_rule(const Graph& graph, const Node& node) {
     case OpKind::Mod:
       return integer(node, "fmod") != 0 || is_integer(dtype);
     case OpKind::Pow:
-      return is_float(dtype) && is_float(graph.value(node.inputs[1]).dtype);
+      return is_float(dtype) || is_float(graph.value(node.inputs[1]).dtype);
+    case OpKind::Shrink:
+      return is_float(dtype);
     case OpKind::Reciprocal:
     case OpKind::LeakyRelu:
     case OpKind::ThresholdedRelu:
@@ -263,6 +265,9 @@ void NodeEmitter::emit(const Node& node) {
 Expr NodeEmitter::result_of(const Node& node) {
   const auto operand = [&](std::size_t i) { return value(node.inputs[i]); };
   const auto has_operand = [&](std::size_t i) { return i < node.inputs.size() && node.inputs[i]; };
+  const auto to_dtype = [&](Expr expr, DType dtype) {
+    return expr.type().element == dtype ? expr : builder_.cast(expr, dtype);
+  };
   const auto fold = [&](Function function) {
     Expr result = operand(0);
     for (std::size_t i = 1; i < node.inputs.size(); ++i) result = apply(function, {result, operand(i)});
@@ -311,15 +316,18 @@ Expr NodeEmitter::result_of(const Node& node) {
     case OpKind::Pow: {
       // Small whole exponents are products: exact where pow only comes close.
       const auto& exponent = graph_.value(node.inputs[1]).constant;
+      const Expr y = operand(1);
+      if (!is_float(x.type().element) || !is_float(y.type().element)) {
+        const Expr power = apply(Function::Pow, {to_dtype(x, DType::F64), to_dtype(y, DType::F64)});
+        return to_dtype(power, x.type().element);
+      }
       if (exponent && exponent->elements() == 1) {
         const double power = scalar_constant(*exponent);
         if (power == 1) return x;
         if (power == 2) return x * x;
         if (power == 3) return x * x * x;
       }
-      const Expr y = operand(1);
-      return apply(Function::Pow,
-                   {x, y.type().element == x.type().element ? y : builder_.cast(y, x.type().element)});
+      return apply(Function::Pow, {x, to_dtype(y, x.type().element)});
     }
     case OpKind::Reciprocal:
       return 1.0 / x;
@@ -327,6 +335,11 @@ Expr NodeEmitter::result_of(const Node& node) {
       return select(tile::lt(x, 0), x * number(node, "alpha"), x);
     case OpKind::ThresholdedRelu:
       return select(tile::le(x, number(node, "alpha")), 0, x);
+    case OpKind::Shrink: {
+      // NaN comes out of the last line.
+      const double bias = number(node, "bias"), lambda = number(node, "lambd");
+      return select(tile::lt(x, -lambda), x + bias, select(tile::le(x, lambda), 0, x - bias));
+    }
     case OpKind::Elu:
       return select(tile::lt(x, 0), expm1(x) * number(node, "alpha"), x);
     case OpKind::Celu: {

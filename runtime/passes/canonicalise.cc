@@ -58,6 +58,25 @@ std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
       return variadic_sum(graph, node);
     case OpKind::CastLike:
       return cast_like_as_cast(graph, node);
+    case OpKind::Dropout:
+      return dropout_as_identity(graph, node);
+    case OpKind::ArgMax:
+    case OpKind::ArgMin:
+      return arg_extreme_as_reductions(graph, node);
+    case OpKind::Hardmax:
+      return hardmax_as_reductions(graph, node);
+    case OpKind::BatchNormalization:
+      return batch_normalization_as_affine(graph, node);
+    case OpKind::GroupNormalization:
+      return group_normalization_as_rows(graph, node);
+    case OpKind::LRN:
+      return local_response_as_pool(graph, node);
+    case OpKind::LpPool:
+      return lp_pool_as_average(graph, node);
+    case OpKind::OneHot:
+      return one_hot_as_where(graph, node);
+    case OpKind::MeanVarianceNormalization:
+      return mean_variance_as_reductions(graph, node);
     case OpKind::DepthToSpace:
       return depth_to_space(graph, node);
     case OpKind::SpaceToDepth:

@@ -1,3 +1,5 @@
+#include <array>
+#include <numeric>
 #include <vector>
 
 #include "ir/graph/operands.h"
@@ -13,7 +15,24 @@ using graph::OpKind;
 using graph::Shape;
 using graph::ValueId;
 
-// An operand that says this shape: a constant, or known elements.
+// Types that generated code selects between.
+bool is_selectable(DType dtype) {
+  return dtype == DType::I1 || (bits(dtype) >= 8 && is_integer(dtype)) ||
+         (bits(dtype) >= 16 && is_float(dtype));
+}
+
+// Blocks are split off or merged in by two reshapes round a transpose.
+std::optional<ValueId> permuted(Graph& graph, const Node& node, const Shape& split,
+                                std::vector<std::int64_t> permutation) {
+  const auto& result = graph.value(node.outputs[0]).shape;
+  if (!result) return std::nullopt;
+  const Shape shape = *result;
+  const ValueId blocks = reshape(graph, node.inputs[0], split);
+  return reshape(graph, graph.add(OpKind::Transpose, {blocks}, {{"perm", std::move(permutation)}}), shape);
+}
+
+}  // namespace
+
 ValueId shape_operand(Graph& graph, const Shape& shape) {
   std::vector<std::int64_t> extents;
   for (const Dim& dim : shape) {
@@ -28,21 +47,8 @@ ValueId shape_operand(Graph& graph, const Shape& shape) {
 }
 
 ValueId reshape(Graph& graph, ValueId data, const Shape& shape) {
-  // Every extent is given: 0 is an empty axis.
   return graph.add(OpKind::Reshape, {data, shape_operand(graph, shape)}, {{"allowzero", std::int64_t{1}}});
 }
-
-// Blocks are split off or merged in by two reshapes round a transpose.
-std::optional<ValueId> permuted(Graph& graph, const Node& node, const Shape& split,
-                                std::vector<std::int64_t> permutation) {
-  const auto& result = graph.value(node.outputs[0]).shape;
-  if (!result) return std::nullopt;
-  const Shape shape = *result;
-  const ValueId blocks = reshape(graph, node.inputs[0], split);
-  return reshape(graph, graph.add(OpKind::Transpose, {blocks}, {{"perm", std::move(permutation)}}), shape);
-}
-
-}  // namespace
 
 std::optional<ValueId> depth_to_space(Graph& graph, const Node& node) {
   const auto& input = graph.value(node.inputs[0]).shape;
@@ -83,6 +89,40 @@ std::optional<ValueId> tile_as_expand(Graph& graph, const Node& node) {
   const ValueId repeated =
       graph.add(OpKind::Expand, {reshape(graph, node.inputs[0], split), shape_operand(graph, expanded)});
   return reshape(graph, repeated, result);
+}
+
+std::optional<ValueId> one_hot_as_where(Graph& graph, const Node& node) {
+  constexpr std::int64_t kMaxDepth = 1 << 20;
+  const auto& shape = graph.value(node.inputs[0]).shape;
+  const auto depth = constant_elements(graph, node, 1);
+  const graph::Value& values = graph.value(node.inputs[2]);
+  if (!shape || !depth || depth->size() != 1 || (*depth)[0] < 0 || (*depth)[0] > kMaxDepth || !values.shape ||
+      *values.shape != Shape{Dim(2)} || !is_selectable(values.dtype)) {
+    return std::nullopt;
+  }
+  const std::int64_t extent = (*depth)[0], rank = static_cast<std::int64_t>(shape->size()) + 1;
+  const std::int64_t axis = integer(node, "axis");
+  const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
+  Shape unsqueezed = *shape;
+  unsqueezed.insert(unsqueezed.begin() + static_cast<std::ptrdiff_t>(at), Dim(1));
+  std::vector<std::int64_t> places(static_cast<std::size_t>(extent));
+  std::iota(places.begin(), places.end(), 0);
+  Extents extents(unsqueezed.size() - at, 1);
+  extents[0] = extent;
+  const ValueId place = graph.add_constant(Tensor::from_integers(places).reshaped(std::move(extents)));
+  ValueId index = node.inputs[0];
+  if (graph.value(index).dtype != DType::I64)
+    index = graph.add(OpKind::Cast, {index}, {{"to", static_cast<std::int64_t>(DType::I64)}});
+  // Indices from -depth on count from the back.
+  const ValueId is_negative = graph.add(OpKind::Less, {index, graph.add_constant(Tensor::from_integer(0))});
+  const ValueId wrapped = graph.add(OpKind::Add, {index, graph.add_constant(Tensor::from_integer(extent))});
+  index = reshape(graph, graph.add(OpKind::Where, {is_negative, wrapped, index}), unsqueezed);
+  const auto value_at = [&](std::int64_t i) {
+    const auto one = [&](std::int64_t k) { return graph.add_constant(Tensor::from_integers(std::array{k})); };
+    return graph.add(OpKind::Slice, {node.inputs[2], one(i), one(i + 1)});
+  };
+  const ValueId off = value_at(0), on = value_at(1);
+  return graph.add(OpKind::Where, {graph.add(OpKind::Equal, {place, index}), on, off});
 }
 
 }  // namespace kiln::runtime

@@ -8,6 +8,12 @@
 
 namespace kiln::runtime {
 
+// An operand that says this shape: a constant, or known elements.
+graph::ValueId shape_operand(graph::Graph& graph, const graph::Shape& shape);
+
+// Reshape to exactly this shape: an extent of 0 is an empty axis.
+graph::ValueId reshape(graph::Graph& graph, graph::ValueId data, const graph::Shape& shape);
+
 // Reshape, Transpose, Reshape.
 std::optional<graph::ValueId> depth_to_space(graph::Graph& graph, const graph::Node& node);
 std::optional<graph::ValueId> space_to_depth(graph::Graph& graph, const graph::Node& node);
@@ -19,5 +25,32 @@ std::optional<graph::ValueId> tile_as_expand(graph::Graph& graph, const graph::N
 // two of the neighbours and their weighted sum. Nearest by whole factors becomes the one form that a Template
 // has.
 std::optional<graph::ValueId> resize_as_gathers(graph::Graph& graph, const graph::Node& node);
+
+// Outside training. The mask, which is true throughout, is replaced, too.
+std::optional<graph::ValueId> dropout_as_identity(graph::Graph& graph, const graph::Node& node);
+
+// ArgMax, ArgMin and Hardmax along a constant extent: the least or greatest index where the element equals
+// the extreme one.
+std::optional<graph::ValueId> arg_extreme_as_reductions(graph::Graph& graph, const graph::Node& node);
+std::optional<graph::ValueId> hardmax_as_reductions(graph::Graph& graph, const graph::Node& node);
+
+// MeanVarianceNormalization: two means over the same axes.
+std::optional<graph::ValueId> mean_variance_as_reductions(graph::Graph& graph, const graph::Node& node);
+
+// BatchNormalization by parameters that are not all constant: elementwise. Constant ones are folded better by
+// fold_batch_normalization().
+std::optional<graph::ValueId> batch_normalization_as_affine(graph::Graph& graph, const graph::Node& node);
+
+// GroupNormalization: InstanceNormalization of the groups, then scale and bias.
+std::optional<graph::ValueId> group_normalization_as_rows(graph::Graph& graph, const graph::Node& node);
+
+// LRN: the mean of the squares of neighbouring channels is an AveragePool.
+std::optional<graph::ValueId> local_response_as_pool(graph::Graph& graph, const graph::Node& node);
+
+// LpPool: an average of powers times the size of the window.
+std::optional<graph::ValueId> lp_pool_as_average(graph::Graph& graph, const graph::Node& node);
+
+// Where over a comparison of the indices with 0, 1, ..., for a known depth.
+std::optional<graph::ValueId> one_hot_as_where(graph::Graph& graph, const graph::Node& node);
 
 }  // namespace kiln::runtime

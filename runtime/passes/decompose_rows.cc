@@ -1,0 +1,99 @@
+#include <numeric>
+#include <vector>
+
+#include "runtime/passes/decompositions.h"
+
+namespace kiln::runtime {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::OpKind;
+using graph::ValueId;
+
+constexpr std::int64_t kMaxExtent = 1 << 20;  // of an axis that constant indices are kept for
+
+const graph::Attributes kKeep{{"keepdims", std::int64_t{1}}};
+
+// The axis that the node works along, with its extent; nothing unless that is a constant from 1 to
+// kMaxExtent. Along an empty axis there is no extreme element: the operator itself says so.
+struct Axis {
+  std::size_t index = 0, rank = 0;
+  std::int64_t extent = 0;
+};
+std::optional<Axis> constant_axis(const Graph& graph, const Node& node) {
+  const auto& shape = graph.value(node.inputs[0]).shape;
+  if (!shape || shape->empty()) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(shape->size());
+  const std::int64_t axis = integer(node, "axis");
+  const auto index = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
+  if (!(*shape)[index].is_constant()) return std::nullopt;
+  const std::int64_t extent = (*shape)[index].constant();
+  if (extent < 1 || extent > kMaxExtent) return std::nullopt;
+  return Axis{index, shape->size(), extent};
+}
+
+// 0, 1, ... along the axis.
+ValueId indices_along(Graph& graph, const Axis& axis) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(axis.extent));
+  std::iota(indices.begin(), indices.end(), 0);
+  Extents extents(axis.rank, 1);
+  extents[axis.index] = axis.extent;
+  return graph.add_constant(Tensor::from_integers(indices).reshaped(std::move(extents)));
+}
+
+// The least (or greatest) index where `hit` holds, else `otherwise`.
+ValueId index_of(Graph& graph, OpKind reduction, ValueId hit, const Axis& axis, std::int64_t otherwise,
+                 std::int64_t keepdims) {
+  const ValueId index = graph.add(
+      OpKind::Where, {hit, indices_along(graph, axis), graph.add_constant(Tensor::from_integer(otherwise))});
+  const auto along = Tensor::from_integers(std::vector{static_cast<std::int64_t>(axis.index)});
+  return graph.add(reduction, {index, graph.add_constant(along)}, {{"keepdims", keepdims}});
+}
+
+// `extreme` is ReduceMax or ReduceMin, which give NaN if anything is: then nothing equals it, and the first
+// NaN wins even where otherwise the last index does.
+ValueId index_of_extreme(Graph& graph, OpKind extreme, ValueId x, const Axis& axis, bool last,
+                         std::int64_t keepdims) {
+  const bool may_be_nan = is_float(graph.value(x).dtype);
+  const auto along = Tensor::from_integers(std::vector{static_cast<std::int64_t>(axis.index)});
+  const ValueId best = graph.add(extreme, {x, graph.add_constant(along)}, kKeep);
+  ValueId hit = graph.add(OpKind::Equal, {x, best});
+  if (!last) {
+    if (may_be_nan) hit = graph.add(OpKind::Or, {hit, graph.add(OpKind::IsNaN, {x})});
+    return index_of(graph, OpKind::ReduceMin, hit, axis, axis.extent, keepdims);
+  }
+  const ValueId index = index_of(graph, OpKind::ReduceMax, hit, axis, -1, keepdims);
+  if (!may_be_nan) return index;
+  const ValueId first_nan =
+      index_of(graph, OpKind::ReduceMin, graph.add(OpKind::IsNaN, {x}), axis, axis.extent, keepdims);
+  const ValueId none = graph.add(OpKind::Less, {index, graph.add_constant(Tensor::from_integer(0))});
+  return graph.add(OpKind::Where, {none, first_nan, index});
+}
+
+bool has_row_extreme(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16 || dtype == DType::F32 || dtype == DType::F64 ||
+         dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I32 || dtype == DType::I64 ||
+         dtype == DType::U32 || dtype == DType::U64;
+}
+
+}  // namespace
+
+std::optional<ValueId> arg_extreme_as_reductions(Graph& graph, const Node& node) {
+  const auto axis = constant_axis(graph, node);
+  if (!axis || !has_row_extreme(graph.value(node.inputs[0]).dtype)) return std::nullopt;
+  const OpKind extreme = node.op == OpKind::ArgMax ? OpKind::ReduceMax : OpKind::ReduceMin;
+  return index_of_extreme(graph, extreme, node.inputs[0], *axis, integer(node, "select_last_index") != 0,
+                          integer(node, "keepdims"));
+}
+
+std::optional<ValueId> hardmax_as_reductions(Graph& graph, const Node& node) {
+  const auto axis = constant_axis(graph, node);
+  const DType dtype = graph.value(node.inputs[0]).dtype;
+  if (!axis || !has_row_extreme(dtype)) return std::nullopt;
+  const ValueId best = index_of_extreme(graph, OpKind::ReduceMax, node.inputs[0], *axis, false, 1);
+  const ValueId is_best = graph.add(OpKind::Equal, {indices_along(graph, *axis), best});
+  return graph.add(OpKind::Cast, {is_best}, {{"to", static_cast<std::int64_t>(dtype)}});
+}
+
+}  // namespace kiln::runtime
