@@ -169,7 +169,8 @@ class Importer {
   class Bodies;
   Body import_body(const onnx::GraphProto& proto, std::span<const Formal> formals, Scope& outer,
                    const std::string& name);
-  std::vector<ValueId> inline_body(const onnx::GraphProto& proto, Scope& outer, const std::string& name);
+  std::vector<ValueId> inline_body(const onnx::GraphProto& proto, std::span<const ValueId> inputs,
+                                   Scope& outer, const std::string& name);
   Scope scope_of_body(Scope& outer, const std::string& name) const;
 
   const onnx::ModelProto& model_;
@@ -203,8 +204,8 @@ class Importer::Bodies : public BodyImporter {
     const auto& type = graph.input(static_cast<int>(input)).type().tensor_type();
     return type.has_shape() ? std::optional(static_cast<std::size_t>(type.shape().dim_size())) : std::nullopt;
   }
-  std::vector<ValueId> inline_body(std::string_view attribute) override {
-    return importer_.inline_body(proto(attribute), scope_, node_);
+  std::vector<ValueId> inline_body(std::string_view attribute, std::span<const ValueId> inputs) override {
+    return importer_.inline_body(proto(attribute), inputs, scope_, fmt::format("{}/{}", node_, attribute));
   }
   ChangingExtents& changing_extents(std::string_view attribute) override {
     return importer_.changing_extents_[&proto(attribute)];
@@ -548,12 +549,16 @@ Scope Importer::scope_of_body(Scope& outer, const std::string& name) const {
   return scope;
 }
 
+void require_inputs(const onnx::GraphProto& proto, std::size_t given) {
+  if (given != static_cast<std::size_t>(proto.input_size())) {
+    throw_caller(ErrorCode::InvalidModel, "graph '{}' has {} inputs, the node gives it {}", proto.name(),
+                 proto.input_size(), given);
+  }
+}
+
 Body Importer::import_body(const onnx::GraphProto& proto, std::span<const Formal> formals, Scope& outer,
                            const std::string& name) {
-  if (formals.size() != static_cast<std::size_t>(proto.input_size())) {
-    throw_caller(ErrorCode::InvalidModel, "graph '{}' has {} inputs, the node gives it {}", proto.name(),
-                 proto.input_size(), formals.size());
-  }
+  require_inputs(proto, formals.size());
   GraphInProgress target;
   target.graph.name = proto.name();
   Scope scope = scope_of_body(outer, name);
@@ -570,10 +575,17 @@ Body Importer::import_body(const onnx::GraphProto& proto, std::span<const Formal
   return {std::make_shared<Graph>(std::move(target.graph)), std::move(target.captures)};
 }
 
-std::vector<ValueId> Importer::inline_body(const onnx::GraphProto& proto, Scope& outer,
-                                           const std::string& name) {
+std::vector<ValueId> Importer::inline_body(const onnx::GraphProto& proto, std::span<const ValueId> inputs,
+                                           Scope& outer, const std::string& name) {
+  require_inputs(proto, inputs.size());
   Scope scope = scope_of_body(outer, name);
-  import_initializers(proto, scope, {});
+  std::unordered_set<std::string> given;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& input = proto.input(static_cast<int>(i)).name();
+    scope.define(input, inputs[i]);
+    given.insert(input);
+  }
+  import_initializers(proto, scope, given);
   import_nodes(proto.node(), scope);
   std::vector<ValueId> outputs;
   for (const auto& output : proto.output()) outputs.push_back(find(scope, output.name()));

@@ -16,6 +16,7 @@ namespace domain {
 constexpr std::string_view Onnx = "ai.onnx";
 constexpr std::string_view MachineLearning = "ai.onnx.ml";
 constexpr std::string_view Microsoft = "com.microsoft";
+constexpr std::string_view Preview = "ai.onnx.preview";
 }  // namespace domain
 
 // Open ends of version ranges.

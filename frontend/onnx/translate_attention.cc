@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "frontend/onnx/shape_nodes.h"
+#include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
 
@@ -258,6 +259,61 @@ void decoder_masked_multi_head_attention(Translation& node) {
                      .past_key = node.optional_input(5),
                      .past_value = node.optional_input(6),
                      .past_length = buffer ? length_vector(node, node.optional_input(7)) : ValueId::none()});
+}
+
+namespace {
+
+bool same_heads(const Translation& node, ValueId a, ValueId b) {
+  return (*node.graph.value(a).shape)[1] == (*node.graph.value(b).shape)[1];
+}
+
+// `left`, [batch, heads, length, n], times `right`, [batch, fewer heads, n, m], of which each head serves as
+// many heads of `left` in turn.
+ValueId grouped_product(Translation& node, ValueId left, ValueId right) {
+  if (same_heads(node, left, right)) return node.add(OpKind::MatMul, {left, right});
+  const ValueId batch = extent(node, left, 0), heads = extent(node, left, 1), length = extent(node, left, 2);
+  const ValueId groups = extent(node, right, 1), group = node.add(OpKind::Div, {heads, groups});
+  const ValueId grouped = reshaped(node, left, {batch, groups, group, length, extent(node, left, 3)});
+  const ValueId product = node.add(OpKind::MatMul, {grouped, unsqueezed(node, right, {2})});
+  return reshaped(node, product, {batch, heads, length, extent(node, right, 3)});
+}
+
+// What the graph in an attribute makes of a value of four axes: one of the same type and shape.
+ValueId modified(Translation& node, ValueId value, std::string_view attribute) {
+  if (!node.bodies->has(attribute)) return value;
+  const std::vector<ValueId> results = node.bodies->inline_body(attribute, std::span(&value, 1));
+  if (results.size() != 1 || !results[0]) {
+    node.invalid(fmt::format("the graph '{}' has {} outputs, expected 1", attribute, results.size()));
+  }
+  if (const DType got = node.dtype(results[0]), want = node.dtype(value); got != want) {
+    node.invalid(fmt::format("the graph '{}' gives {}, expected {}", attribute, name(got), name(want)));
+  }
+  return with_rank(node, results[0], 4);
+}
+
+}  // namespace
+
+// Q, K, V, [batch, heads, length, size]. Scores and probabilities are of the type softmax_precision.
+void flex_attention(Translation& node) {
+  const DType type = node.dtype(node.input(0)), wide = wide_dtype(type);
+  DType precision = wide;
+  if (const auto number = node.take_integer("softmax_precision")) {
+    precision = require_dtype(static_cast<std::int32_t>(*number), "attribute 'softmax_precision'");
+    if (!is_float(precision)) {
+      node.invalid(fmt::format("attribute 'softmax_precision' is {}, expected a floating-point type",
+                               name(precision)));
+    }
+  }
+  const auto operand = [&](std::size_t index) { return with_rank(node, node.input(index), 4); };
+  const Attention attention = {operand(0), operand(1), operand(2), {}, node.take_number("scale")};
+  const ValueId keys = transposed(node, cast(node, attention.k, wide), {0, 1, 3, 2});
+  ValueId scores = grouped_product(node, cast(node, attention.q, wide), keys);
+  scores = node.add(OpKind::Mul, {scores, scale_of(node, attention, wide)});
+  scores = modified(node, cast(node, scores, precision), "score_mod");
+  ValueId probabilities = node.add(OpKind::Softmax, {scores}, {{"axis", std::int64_t{3}}});
+  probabilities = modified(node, probabilities, "prob_mod");
+  const ValueId y = grouped_product(node, probabilities, cast(node, attention.v, precision));
+  node.finish_with({cast(node, y, type)});
 }
 
 namespace {

@@ -133,7 +133,7 @@ void identity(Translation& node) { finish_as(node, 0, node.input(0)); }
 void branch(Translation& node) {
   const ValueId condition = node.input(0);
   if (const std::optional<bool> known = known_condition(node, condition)) {
-    const std::vector<ValueId> values = node.bodies->inline_body(*known ? "then_branch" : "else_branch");
+    const std::vector<ValueId> values = node.bodies->inline_body(*known ? "then_branch" : "else_branch", {});
     if (values.size() < node.outputs.size()) {
       node.invalid(fmt::format("it has {} outputs, the branch {}", node.outputs.size(), values.size()));
     }

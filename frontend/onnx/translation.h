@@ -52,8 +52,9 @@ class BodyImporter {
   virtual Body import_body(std::string_view attribute, std::span<const Formal> formals) = 0;
   // The rank that the Graph declares for one of its inputs, if any.
   virtual std::optional<std::size_t> declared_rank(std::string_view attribute, std::size_t input) const = 0;
-  // Its nodes become nodes of the Graph around it; it has no inputs. Returns its outputs.
-  virtual std::vector<ValueId> inline_body(std::string_view attribute) = 0;
+  // Its nodes become nodes of the Graph around it, with these Values for its inputs. Returns its outputs;
+  // throws Error (caller, invalid_model) if it declares another number of inputs.
+  virtual std::vector<ValueId> inline_body(std::string_view attribute, std::span<const ValueId> inputs) = 0;
   // What is known by now of a Graph that may be imported several times.
   virtual ChangingExtents& changing_extents(std::string_view attribute) = 0;
 };

@@ -213,6 +213,9 @@ what is special about older forms, or what an operator becomes.
 ## ai.onnx.ml
 
 {}
+## ai.onnx.preview
+
+{}
 ## com.microsoft
 
 {}
@@ -233,8 +236,9 @@ generated kernels are tested against. Types are as in `kiln run`: i1 is a boolea
 
 {})",
                      kNewestOpset, onnx_table("ai.onnx"), onnx_table("ai.onnx.ml"),
-                     onnx_table("com.microsoft"), refusal("ai.onnx", "ImageDecoder", 20),
-                     refusal("ai.onnx.preview.training", "Adam", 1), graph_table());
+                     onnx_table("ai.onnx.preview"), onnx_table("com.microsoft"),
+                     refusal("ai.onnx", "ImageDecoder", 20), refusal("ai.onnx.preview.training", "Adam", 1),
+                     graph_table());
 }
 
 TEST(OperatorsPage, IsUpToDate) { kiln::testing::expect_golden("../../docs/operators.md", page()); }
