@@ -102,10 +102,14 @@ class SegmentPlanner {
     }
     for (const auto* values : {&region.region.inputs, &region.region.outputs}) {
       for (const ValueId id : *values) {
-        if (!try_extents(graph_.value(id), bindings_)) return false;
+        const graph::Value& value = graph_.value(id);
+        if (!try_extents(value, bindings_) || !value.layout->offset.try_evaluate(bindings_)) return false;
       }
     }
-    return true;
+    // A part of a larger tensor has strides that the sizes of the other parts decide.
+    return std::ranges::all_of(region.problem.symbol_origin, [&](const graph::Dim& origin) {
+      return origin.try_evaluate(bindings_).has_value();
+    });
   }
 
   // True if a result has an extent that no bound Symbol tells.

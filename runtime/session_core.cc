@@ -141,6 +141,12 @@ graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<co
   }
   for (std::size_t s = 0; s < graph.symbols.size(); ++s) {
     const SymbolSource& source = graph.symbols[s].source;
+    if (source.kind == SymbolSource::Kind::NodeResult) {
+      // Of a result that folding has made a constant: no Step is left to tell.
+      const auto& constant = graph.value(source.value).constant;
+      if (constant) bindings[s] = constant->extents().at(static_cast<std::size_t>(source.index));
+      continue;
+    }
     if (source.kind != SymbolSource::Kind::InputElement) continue;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (graph.inputs[i] != source.value) continue;

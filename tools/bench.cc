@@ -39,9 +39,8 @@ void bench(const GlobalOptions& global, const BenchOptions& options) {
   auto start = Clock::now();
   const Session session = Session::load(options.model, global.session_options());
   const double load_ms = milliseconds(Clock::now() - start);
-  const std::vector<Tensor> inputs = make_inputs(session, options.inputs);
-  std::vector<NamedTensor> named;
-  for (std::size_t i = 0; i < inputs.size(); ++i) named.push_back({session.inputs()[i].name, inputs[i]});
+  const std::vector<NamedDatum> inputs = make_inputs(session, options.inputs);
+  const std::span<const NamedDatum> named(inputs);
   progress.show("compiling");
   start = Clock::now();
   session.run(named);
@@ -51,7 +50,7 @@ void bench(const GlobalOptions& global, const BenchOptions& options) {
   for (int i = 0; i < options.iterations; ++i) {
     progress.show(fmt::format("run {} of {}", i + 1, options.iterations));
     start = Clock::now();
-    const std::vector<Tensor> outputs = session.run(named);
+    const std::vector<Datum> outputs = session.run(named);
     times.push_back(milliseconds(Clock::now() - start));
   }
   progress.show("");

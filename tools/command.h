@@ -38,7 +38,7 @@ std::vector<std::vector<std::int64_t>> input_extents(const Session& session, con
 
 // A tensor for every input: files where given, else seeded random values (floats uniform in [-1, 1), integers
 // in [0, 100), booleans true).
-std::vector<Tensor> make_inputs(const Session& session, const InputOptions& options);
+std::vector<NamedDatum> make_inputs(const Session& session, const InputOptions& options);
 
 // One line on standard error that is rewritten in place, only where that is a terminal.
 class Progress {

@@ -113,14 +113,14 @@ Tensor random_tensor(const ValueInfo& info, std::vector<std::int64_t> extents, s
   return tensor;
 }
 
-std::map<std::string, Tensor> read_files(const Session& session, const InputOptions& options) {
-  std::map<std::string, Tensor> files;
+std::map<std::string, Datum> read_files(const Session& session, const InputOptions& options) {
+  std::map<std::string, Datum> files;
   for (const std::string& option : options.files) {
     const std::size_t equals = option.find('=');
     if (equals == std::string::npos) usage(fmt::format("{} is not of the form NAME=FILE", option));
     const std::string name = option.substr(0, equals);
-    find_input(session, name);
-    if (!files.emplace(name, read_tensor(option.substr(equals + 1))).second)
+    const ValueInfo& input = find_input(session, name);
+    if (!files.emplace(name, read_datum(option.substr(equals + 1), input.container, input.dtype)).second)
       usage(fmt::format("input {} is given twice", name));
   }
   return files;
@@ -159,7 +159,7 @@ void bind_symbols(const ValueInfo& input, const std::vector<std::int64_t>& exten
 }
 
 Bindings bind(const Session& session, const InputOptions& options,
-              const std::map<std::string, Tensor>& files) {
+              const std::map<std::string, Datum>& files) {
   Bindings bindings;
   for (const std::string& option : options.dims) {
     const auto [name, extent] = split_at(option, '=', "NAME=EXTENT");
@@ -171,9 +171,10 @@ Bindings bind(const Session& session, const InputOptions& options,
     bindings.shapes[name] = parse_shape(shape, option);
     bind_symbols(find_input(session, name), bindings.shapes[name], bindings);
   }
-  for (const auto& [name, tensor] : files) {
-    bindings.shapes[name] = tensor.extents();
-    bind_symbols(find_input(session, name), tensor.extents(), bindings);
+  for (const auto& [name, datum] : files) {
+    if (!datum.is_tensor()) continue;
+    bindings.shapes[name] = datum.tensor().extents();
+    bind_symbols(find_input(session, name), datum.tensor().extents(), bindings);
   }
   return bindings;
 }
@@ -231,16 +232,22 @@ std::vector<std::vector<std::int64_t>> input_extents(const Session& session, con
   return result;
 }
 
-std::vector<Tensor> make_inputs(const Session& session, const InputOptions& options) {
-  const std::map<std::string, Tensor> files = read_files(session, options);
+std::vector<NamedDatum> make_inputs(const Session& session, const InputOptions& options) {
+  const std::map<std::string, Datum> files = read_files(session, options);
   const Bindings bindings = bind(session, options, files);
-  std::vector<Tensor> inputs;
+  std::vector<NamedDatum> inputs;
   for (std::size_t i = 0; i < session.inputs().size(); ++i) {
     const ValueInfo& input = session.inputs()[i];
-    const auto file = files.find(input.name);
-    inputs.push_back(file != files.end()
-                         ? file->second
-                         : random_tensor(input, extents_of(input, bindings), options.seed * 1000 + i));
+    if (const auto file = files.find(input.name); file != files.end()) {
+      inputs.push_back({input.name, file->second});
+    } else if (input.container == Container::Optional || input.container == Container::OptionalSequence) {
+      inputs.push_back({input.name, Datum()});
+    } else if (input.container != Container::Tensor) {
+      usage(fmt::format("input {} is a {}; give a .pb file with --input", input.name, name(input.container)));
+    } else {
+      inputs.push_back(
+          {input.name, random_tensor(input, extents_of(input, bindings), options.seed * 1000 + i)});
+    }
   }
   return inputs;
 }

@@ -46,23 +46,30 @@ void make_folder(const std::string& path) {
                 fmt::format("cannot make the folder {}: {}", path, error.message()));
 }
 
+// One line for a tensor, and its file; the same for each tensor of a sequence or map.
+void show(const std::string& output, const Datum& datum, const std::string& folder) {
+  fmt::print("{}: {}{}\n", output, to_string(datum), datum.is_tensor() ? summary(datum.tensor()) : "");
+  if (datum.is_tensor() && !folder.empty()) {
+    write_tensor(folder + "/" + file_name(output) + ".npy", datum.tensor(), output);
+  } else if (datum.is_sequence()) {
+    const std::vector<Datum>& items = datum.sequence().items;
+    for (std::size_t i = 0; i < items.size(); ++i) show(fmt::format("{}.{}", output, i), items[i], folder);
+  } else if (datum.is_map()) {
+    show(output + ".values", datum.map().values, folder);
+  }
+}
+
 void run(const GlobalOptions& global, const RunOptions& options) {
   Progress progress;
   progress.show("loading " + options.model);
   const Session session = Session::load(options.model, global.session_options());
-  const std::vector<Tensor> tensors = make_inputs(session, options.inputs);
-  std::vector<NamedTensor> inputs;
-  for (std::size_t i = 0; i < tensors.size(); ++i) inputs.push_back({session.inputs()[i].name, tensors[i]});
+  const std::vector<NamedDatum> inputs = make_inputs(session, options.inputs);
   progress.show("compiling and running");
-  const std::vector<Tensor> outputs = session.run(inputs);
+  const std::vector<Datum> outputs = session.run(std::span<const NamedDatum>(inputs));
   progress.show("");
   if (!options.output_dir.empty()) make_folder(options.output_dir);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& output = session.outputs()[i].name;
-    fmt::print("{}: {} {}{}\n", output, name(outputs[i].dtype()), to_string(outputs[i].extents()),
-               summary(outputs[i]));
-    if (!options.output_dir.empty())
-      write_tensor(options.output_dir + "/" + file_name(output) + ".npy", outputs[i], output);
+    show(session.outputs()[i].name, outputs[i], options.output_dir);
   }
   const SessionStats stats = session.stats();
   fmt::print("{} kernels compiled, {} from the cache, {} nodes on reference kernels\n",
