@@ -24,13 +24,16 @@ void check_scale(Inference& op, std::size_t operand, std::string_view what) {
   const std::optional<Shape>& x = op.shape(0);
   if (!op.has_input(operand) || !x || !op.shape(operand)) return;
   const Shape& scale = *op.shape(operand);
-  if (scale.empty() || (scale.size() == 1 && scale[0] == Dim(1))) return;
+  const bool blocks = integer(node, "block_size") != 0;
+  // One element is for the whole tensor, whatever the axis: which case a run-time length is only the kernel
+  // sees.
+  if (scale.empty() || (scale.size() == 1 && (scale[0] == Dim(1) || (!blocks && !scale[0].is_constant()))))
+    return;
   const std::size_t axis = op.normalized(integer(node, "axis"), x->size());
-  if (integer(node, "block_size") == 0) {
+  if (!blocks) {
     if (scale.size() != 1)
       op.fail(ErrorCode::ShapeMismatch, "{} has shape {}, expected rank 0 or 1", what, op.text(scale));
-    // One element is for the whole tensor: which case a run-time length is only the kernel sees.
-    if (scale[0].is_constant()) op.same(scale[0], (*x)[axis], what);
+    op.same(scale[0], (*x)[axis], what);
     return;
   }
   if (scale.size() != x->size()) {

@@ -203,6 +203,29 @@ TEST(If, RunsTheBranchThatTheConditionTells) {
   });
 }
 
+// The rank that a branch gives is a size that shape arithmetic follows; its maker must stay.
+TEST(If, RanksOfBranchesMayBeCompared) {
+  ModelBuilder model(17);
+  model.input("c", {}, kBool).input("x", {"n", 2}).integers("two", {}, {2});
+  auto& node = model.node("If", {"c"}, {"y"});
+  auto& then = graph_attribute(node, "then_branch");
+  add_node(then, "Exp", {"x"}, {"e"});
+  add_outputs(then, {"e"});
+  auto& otherwise = graph_attribute(node, "else_branch");
+  set(add_node(otherwise, "ReduceSum", {"x"}, {"s"}), "keepdims", std::int64_t{0});
+  add_outputs(otherwise, {"s"});
+  model.node("Shape", {"y"}, {"shape"});
+  model.node("Size", {"shape"}, {"rank"});
+  model.node("Equal", {"rank", "two"}, {"equal"});
+  model.node("Not", {"equal"}, {"differs"});
+  model.output("differs").output("y");
+  with_sessions(model, [](const Session& session) {
+    const Tensor x = floats({1, 2}, {0, 0});
+    EXPECT_EQ(session.run({{"c", condition(true)}, {"x", x}})[0].as<std::uint8_t>()[0], 0);
+    EXPECT_EQ(session.run({{"c", condition(false)}, {"x", x}})[0].as<std::uint8_t>()[0], 1);
+  });
+}
+
 // Backwards over axis 1, with the outputs along axis 1 forwards: a suffix sum of each row.
 TEST(Scan, WalksAnyAxisInAnyDirection) {
   ModelBuilder model(17);
