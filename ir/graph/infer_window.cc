@@ -124,9 +124,9 @@ std::int64_t group_count(Inference& op) {
   return group;
 }
 
-void check_bias(Inference& op, const Dim& channels) {
-  if (!op.has_input(2) || op.input(2).dtype != op.input(0).dtype) return;
-  const std::optional<Shape>& bias = op.shape_of_rank(2, 1, 1);
+void check_bias(Inference& op, std::size_t operand, const Dim& channels) {
+  if (!op.has_input(operand)) return;
+  const std::optional<Shape>& bias = op.shape_of_rank(operand, 1, 1);
   if (bias) op.same((*bias)[0], channels, "channels of the bias");
 }
 
@@ -136,6 +136,32 @@ void check_divides(const Inference& op, std::int64_t group, const Dim& channels)
             channels.constant());
   }
 }
+
+// X and the weights, of which a convolution and its kin need the ranks to agree.
+struct ConvolutionOperands {
+  const std::optional<Shape>&x, &w;
+
+  explicit ConvolutionOperands(const Inference& op) : x(op.shape_of_rank(0, 3)), w(op.shape_of_rank(1, 3)) {
+    if (x && w && x->size() != w->size()) {
+      op.fail(ErrorCode::ShapeMismatch, "input has shape {} and weights have {}, expected the same rank",
+              op.text(*x), op.text(*w));
+    }
+  }
+  // Throws unless X has the rank that the kernel asks for.
+  void expect_rank(const Inference& op, std::size_t spatial) const {
+    if (x && x->size() != 2 + spatial) {
+      op.fail(ErrorCode::ShapeMismatch, "input has shape {}, expected rank {}", op.text(*x), 2 + spatial);
+    }
+  }
+  // The shape of the output while the window is not known.
+  std::optional<Shape> without_window(Inference& op) const {
+    if (!x) return std::nullopt;
+    Shape y = op.fresh_shape(0, x->size());
+    y[0] = (*x)[0];
+    if (w) y[1] = (*w)[0];
+    return y;
+  }
+};
 
 // Explicit padding for a transposed convolution that is to give `wanted` of the `full` extents, where it is
 // the same for every size: pads for what is too much, output_padding for what is missing.
@@ -163,36 +189,21 @@ void resolve_wanted_extents(Inference& op, const Window& window, const Shape& fu
 
 void infer_conv(Graph& graph, Node& node) {
   Inference op(graph, node);
-  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
-  const std::optional<Shape>& w = op.shape_of_rank(1, 3);
-  if (x && w && x->size() != w->size()) {
-    op.fail(ErrorCode::ShapeMismatch, "input has shape {} and weights have {}, expected the same rank",
-            op.text(*x), op.text(*w));
-  }
+  const ConvolutionOperands operands(op);
+  const auto& [x, w] = operands;
   const std::int64_t group = group_count(op);
   if (w) check_divides(op, group, (*w)[0]);
   if (x && w) op.same((*x)[1], (*w)[1] * Dim(group), "input channels");
   // ConvInteger has a zero point where Conv has the bias.
-  if (w && node.op == OpKind::Conv) check_bias(op, (*w)[0]);
+  if (w && node.op == OpKind::Conv) check_bias(op, 2, (*w)[0]);
   const std::optional<std::vector<std::int64_t>> kernel = kernel_of_weights(op);
-  if (!kernel) {
-    if (x) {
-      Shape y = op.fresh_shape(0, x->size());
-      y[0] = (*x)[0];
-      if (w) y[1] = (*w)[0];
-      op.set_shape(0, y);
-    }
-    return;
-  }
+  if (!kernel) return op.set_shape(0, operands.without_window(op));
   Window window = complete_window(op, *kernel);
   if (!x) {
     op.set_shape(0, op.fresh_shape(0, 2 + kernel->size()));
     return;
   }
-  if (x->size() != 2 + kernel->size()) {
-    op.fail(ErrorCode::ShapeMismatch, "input has shape {}, expected rank {}", op.text(*x),
-            2 + kernel->size());
-  }
+  operands.expect_rank(op, kernel->size());
   resolve_same_padding(op, window, *x);
   Shape y = {(*x)[0], w ? (*w)[0] : op.fresh(0, 1)};
   for (std::size_t i = 0; i < window.rank(); ++i) y.push_back(output_extent(window, i, (*x)[2 + i], false));
@@ -201,18 +212,14 @@ void infer_conv(Graph& graph, Node& node) {
 
 void infer_conv_transpose(Graph& graph, Node& node) {
   Inference op(graph, node);
-  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
-  const std::optional<Shape>& w = op.shape_of_rank(1, 3);
-  if (x && w && x->size() != w->size()) {
-    op.fail(ErrorCode::ShapeMismatch, "input has shape {} and weights have {}, expected the same rank",
-            op.text(*x), op.text(*w));
-  }
+  const ConvolutionOperands operands(op);
+  const auto& [x, w] = operands;
   const std::int64_t group = group_count(op);
   if (x && w) {
     check_divides(op, group, (*w)[0]);
     op.same((*x)[1], (*w)[0], "input channels");
   }
-  if (w) check_bias(op, (*w)[1] * Dim(group));
+  if (w) check_bias(op, 2, (*w)[1] * Dim(group));
   const std::optional<std::vector<std::int64_t>> kernel = kernel_of_weights(op);
   if (!kernel) {
     if (x) op.set_shape(0, op.fresh_shape(0, x->size()));
@@ -224,6 +231,7 @@ void infer_conv_transpose(Graph& graph, Node& node) {
     op.set_shape(0, op.fresh_shape(0, 2 + window.rank()));
     return;
   }
+  operands.expect_rank(op, window.rank());
   Shape full, y;  // spatial extents before and after padding is taken away
   for (std::size_t i = 0; i < window.rank(); ++i) {
     full.push_back(((*x)[2 + i] - 1) * Dim(window.strides[i]) + window.span(i) + extra[i]);
@@ -333,34 +341,20 @@ void infer_col2im(Graph& graph, Node& node) {
 
 void infer_deform_conv(Graph& graph, Node& node) {
   Inference op(graph, node);
-  const std::optional<Shape>& x = op.shape_of_rank(0, 3);
-  const std::optional<Shape>& w = op.shape_of_rank(1, 3);
-  if (x && w && x->size() != w->size()) {
-    op.fail(ErrorCode::ShapeMismatch, "input has shape {} and weights have {}, expected the same rank",
-            op.text(*x), op.text(*w));
-  }
+  const ConvolutionOperands operands(op);
+  const auto& [x, w] = operands;
   const std::int64_t group = group_count(op), offset_group = integer(node, "offset_group");
   if (offset_group < 1)
     op.fail(ErrorCode::InvalidModel, "offset_group is {}, expected at least 1", offset_group);
   if (w) check_divides(op, group, (*w)[0]);
   if (x) check_divides(op, offset_group, (*x)[1]);
   if (x && w) op.same((*x)[1], (*w)[1] * Dim(group), "input channels");
-  if (w && op.has_input(3)) {
-    const std::optional<Shape>& bias = op.shape_of_rank(3, 1, 1);
-    if (bias) op.same((*bias)[0], (*w)[0], "channels of the bias");
-  }
+  if (w) check_bias(op, 3, (*w)[0]);
   const std::optional<std::vector<std::int64_t>> kernel = kernel_of_weights(op);
-  if (!kernel) {
-    if (x) {
-      Shape y = op.fresh_shape(0, x->size());
-      y[0] = (*x)[0];
-      if (w) y[1] = (*w)[0];
-      op.set_shape(0, y);
-    }
-    return;
-  }
-  Window window;
+  if (!kernel) return op.set_shape(0, operands.without_window(op));
   const std::size_t rank = kernel->size();
+  operands.expect_rank(op, rank);
+  Window window;
   window.kernel = *kernel;
   window.strides = complete(op, "strides", rank, 1, 1);
   window.dilations = complete(op, "dilations", rank, 1, 1);

@@ -102,6 +102,13 @@ TEST_F(InferNumeric, WindowsPutBack) {
   EXPECT_NE(error(OpKind::DeformConv, {image, kernel, input(Shape{n, 17, s, 7})}, {{"group", number(2)}})
                 .find("channels of the offsets"),
             std::string::npos);
+  // A kernel of more axes than X has, by weights whose rank does not show it.
+  const Attributes cube{{"kernel_shape", std::vector<std::int64_t>{3, 3, 3}}};
+  for (const OpKind op : {OpKind::Conv, OpKind::ConvTranspose}) {
+    EXPECT_NE(error(op, {image, unknown()}, cube).find("expected rank 5"), std::string::npos);
+  }
+  EXPECT_NE(error(OpKind::DeformConv, {image, unknown(), unknown()}, cube).find("expected rank 5"),
+            std::string::npos);
 }
 
 TEST_F(InferNumeric, Einsum) {
