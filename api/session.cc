@@ -76,7 +76,11 @@ std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph,
   return implementation;
 }
 
-std::vector<Datum> in_model_order(const std::vector<ValueInfo>& inputs, std::span<const NamedDatum> given) {
+const Tensor& content(const NamedTensor& named) { return named.tensor; }
+const Datum& content(const NamedDatum& named) { return named.datum; }
+
+template <typename Named>
+std::vector<Datum> in_model_order(const std::vector<ValueInfo>& inputs, std::span<const Named> given) {
   std::vector<Datum> ordered(inputs.size());
   std::vector<bool> seen(inputs.size(), false);
   const auto find = [&](std::size_t from, const std::string& name) {
@@ -84,7 +88,7 @@ std::vector<Datum> in_model_order(const std::vector<ValueInfo>& inputs, std::spa
                         [&](const ValueInfo& info) { return info.name == name; });
   };
   std::size_t next = 0;  // most callers keep the order
-  for (const NamedDatum& named : given) {
+  for (const Named& named : given) {
     auto found = find(next, named.name);
     if (found == inputs.end()) found = find(0, named.name);
     if (found == inputs.end()) {
@@ -96,7 +100,7 @@ std::vector<Datum> in_model_order(const std::vector<ValueInfo>& inputs, std::spa
     const auto i = static_cast<std::size_t>(found - inputs.begin());
     if (seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is given twice", named.name);
     seen[i] = true;
-    ordered[i] = named.datum;
+    ordered[i] = content(named);
     next = i + 1;
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -164,10 +168,10 @@ std::vector<Datum> Session::run(std::span<const NamedDatum> inputs) const {
 }
 
 std::vector<Tensor> Session::run(std::span<const NamedTensor> inputs) const {
-  std::vector<NamedDatum> named;
-  for (const NamedTensor& input : inputs) named.push_back({input.name, input.tensor});
+  std::vector<Datum> data =
+      within_memory([&] { return implementation_->run(in_model_order(implementation_->inputs, inputs)); });
   std::vector<Tensor> outputs;
-  for (Datum& output : run(std::span<const NamedDatum>(named))) outputs.push_back(std::move(output.tensor()));
+  for (Datum& output : data) outputs.push_back(std::move(output.tensor()));
   return outputs;
 }
 

@@ -8,6 +8,7 @@
 #include "kernels_ref/index_map.h"
 #include "kernels_ref/kernels.h"
 #include "kernels_ref/nest.h"
+#include "kernels_ref/pieces.h"
 
 namespace kiln::reference {
 namespace {
@@ -275,44 +276,23 @@ void split(Call& call) {
     throw_caller(ErrorCode::ShapeMismatch, "cannot split extent {} into {} pieces of {}", extent, count,
                  to_string(sizes));
   }
-  const Extents strides = dense_strides(x.extents());
   std::int64_t start = 0;
   for (std::size_t k = 0; k < count; ++k) {
     if (call.wants(k)) {
       Extents extents = x.extents();
       extents[axis] = sizes[k];
-      Tensor& y = call.output(k, x.dtype(), extents);
-      copy_elements(call, x.dtype(), {extents, {dense_strides(extents), strides}}, y.mutable_data(),
-                    x.data() + start * strides[axis] * element_bytes(x.dtype()));
+      copy_piece(call, x, axis, start, call.output(k, x.dtype(), std::move(extents)));
     }
     start += sizes[k];
   }
 }
 
 void concat(Call& call) {
-  const Tensor& first = call.input(0);
-  const std::size_t axis = normalized_axis(integer(call.node, "axis"), first.rank());
-  Extents extents = first.extents();
-  extents[axis] = 0;
-  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
-    const Tensor& x = call.input(k);
-    if (x.dtype() != first.dtype()) {
-      throw_caller(ErrorCode::TypeMismatch, "cannot join {} and {}", name(first.dtype()), name(x.dtype()));
-    }
-    Extents expected = first.extents();
-    if (x.rank() == first.rank()) expected[axis] = x.extents()[axis];
-    expect_extents("an input to join", x, expected);
-    extents[axis] += x.extents()[axis];
-  }
-  Tensor& y = call.output(0, first.dtype(), extents);
-  const Extents strides = dense_strides(extents);
-  std::int64_t start = 0;
-  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
-    const Tensor& x = call.input(k);
-    copy_elements(call, x.dtype(), {x.extents(), {strides, dense_strides(x.extents())}},
-                  y.mutable_data() + start * strides[axis] * element_bytes(x.dtype()), x.data());
-    start += x.extents()[axis];
-  }
+  std::vector<Tensor> parts;
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) parts.push_back(call.input(k));
+  const std::size_t axis = normalized_axis(integer(call.node, "axis"), parts[0].rank());
+  Tensor& y = call.output(0, parts[0].dtype(), joined_extents(parts, axis));
+  join_into(call, parts, axis, y);
 }
 
 void pad(Call& call) {

@@ -16,13 +16,18 @@ Tensor piece(const Call& call, const Tensor& tensor, std::size_t axis, std::int6
     return packed(tensor.dtype(), piece(call, unpacked(tensor), axis, start, count));
   }
   Extents extents = tensor.extents();
-  const Extents strides = dense_strides(extents);
   extents[axis] = count;
   Tensor result(tensor.dtype(), extents);
-  if (result.elements() == 0) return result;
-  copy_elements(call, tensor.dtype(), {extents, {dense_strides(extents), strides}}, result.mutable_data(),
-                tensor.data() + start * strides[axis] * element_bytes(tensor.dtype()));
+  copy_piece(call, tensor, axis, start, result);
   return result;
+}
+
+void copy_piece(const Call& call, const Tensor& tensor, std::size_t axis, std::int64_t start,
+                Tensor& result) {
+  if (result.elements() == 0) return;
+  const Extents strides = dense_strides(tensor.extents());
+  copy_elements(call, tensor.dtype(), {result.extents(), {dense_strides(result.extents()), strides}},
+                result.mutable_data(), tensor.data() + start * strides[axis] * element_bytes(tensor.dtype()));
 }
 
 Tensor slice_at(const Call& call, const Tensor& tensor, std::size_t axis, std::int64_t index) {
@@ -31,7 +36,7 @@ Tensor slice_at(const Call& call, const Tensor& tensor, std::size_t axis, std::i
   return piece(call, tensor, axis, index, 1).reshaped(std::move(extents));
 }
 
-Tensor joined(const Call& call, std::span<const Tensor> parts, std::size_t axis) {
+Extents joined_extents(std::span<const Tensor> parts, std::size_t axis) {
   const Tensor& first = parts.front();
   Extents extents = first.extents();
   extents[axis] = 0;
@@ -44,13 +49,11 @@ Tensor joined(const Call& call, std::span<const Tensor> parts, std::size_t axis)
     expect_extents("a tensor to join", part, expected);
     extents[axis] += part.extents()[axis];
   }
-  if (bits(first.dtype()) < 8) {
-    std::vector<Tensor> bytes;
-    for (const Tensor& part : parts) bytes.push_back(unpacked(part));
-    return packed(first.dtype(), joined(call, bytes, axis));
-  }
-  Tensor result(first.dtype(), extents);
-  const Extents strides = dense_strides(extents);
+  return extents;
+}
+
+void join_into(const Call& call, std::span<const Tensor> parts, std::size_t axis, Tensor& result) {
+  const Extents strides = dense_strides(result.extents());
   std::int64_t start = 0;
   for (const Tensor& part : parts) {
     if (part.elements() > 0) {
@@ -59,6 +62,18 @@ Tensor joined(const Call& call, std::span<const Tensor> parts, std::size_t axis)
     }
     start += part.extents()[axis];
   }
+}
+
+Tensor joined(const Call& call, std::span<const Tensor> parts, std::size_t axis) {
+  const DType dtype = parts.front().dtype();
+  Extents extents = joined_extents(parts, axis);
+  if (bits(dtype) < 8) {
+    std::vector<Tensor> bytes;
+    for (const Tensor& part : parts) bytes.push_back(unpacked(part));
+    return packed(dtype, joined(call, bytes, axis));
+  }
+  Tensor result(dtype, std::move(extents));
+  join_into(call, parts, axis, result);
   return result;
 }
 

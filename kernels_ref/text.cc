@@ -16,13 +16,10 @@
 #include "kernels_ref/broadcast.h"
 #include "kernels_ref/kernels.h"
 #include "kernels_ref/nest.h"
+#include "kernels_ref/utf8.h"
 
 namespace kiln::reference {
 namespace {
-
-const std::uint8_t* bytes(std::string_view text) {
-  return reinterpret_cast<const std::uint8_t*>(text.data());
-}
 
 // Length in bytes of the white space that `text` starts with; malformed UTF-8 is none.
 std::size_t white_space_prefix(std::string_view text) {

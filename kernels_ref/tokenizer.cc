@@ -12,15 +12,12 @@
 #include "ir/base/errors.h"
 #include "kernels_ref/arguments.h"
 #include "kernels_ref/kernels.h"
+#include "kernels_ref/utf8.h"
 
 namespace kiln::reference {
 namespace {
 
 using Tokens = std::vector<std::string_view>;
-
-const std::uint8_t* bytes(std::string_view text) {
-  return reinterpret_cast<const std::uint8_t*>(text.data());
-}
 
 std::int64_t characters(std::string_view text) {
   return static_cast<std::int64_t>(u8_mbsnlen(bytes(text), text.size()));

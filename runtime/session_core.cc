@@ -57,6 +57,13 @@ SessionCore::SessionCore(Graph graph, ModelOptions options, const Parallelism& p
       admission_(2 * usable_cpus()),
       plans_(kMaxPlans) {
   const Graph& loaded = model_.graph();
+  for (const graph::Symbol& symbol : loaded.symbols) {
+    constant_sizes_.push_back(graph::kUnbound);
+    if (symbol.source.kind != SymbolSource::Kind::NodeResult) continue;
+    const auto& constant = loaded.value(symbol.source.value).constant;
+    if (constant)
+      constant_sizes_.back() = constant->extents().at(static_cast<std::size_t>(symbol.source.index));
+  }
   for (std::uint32_t i = 0; i < loaded.node_count(); ++i) {
     for (const auto& [name, attribute] : loaded.node({i}).attributes) {
       const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute);
@@ -109,7 +116,7 @@ std::vector<Extents> SessionCore::extents_of(std::span<const Datum> inputs) cons
 
 graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<const Datum> inputs) const {
   const Graph& graph = model_.graph();
-  graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
+  graph::Bindings bindings = constant_sizes_;
   std::vector<std::size_t> bound_by(graph.symbols.size());  // the input, for messages
   for (std::size_t i = 0; i < extents.size(); ++i) {
     const graph::Value& value = graph.value(graph.inputs[i]);
@@ -141,12 +148,6 @@ graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<co
   }
   for (std::size_t s = 0; s < graph.symbols.size(); ++s) {
     const SymbolSource& source = graph.symbols[s].source;
-    if (source.kind == SymbolSource::Kind::NodeResult) {
-      // Of a result that folding has made a constant: no Step is left to tell.
-      const auto& constant = graph.value(source.value).constant;
-      if (constant) bindings[s] = constant->extents().at(static_cast<std::size_t>(source.index));
-      continue;
-    }
     if (source.kind != SymbolSource::Kind::InputElement) continue;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (graph.inputs[i] != source.value) continue;

@@ -61,6 +61,8 @@ class SessionCore {
   std::vector<Extents> extents_of(std::span<const Datum> inputs) const;
 
   Model model_;
+  // Sizes of results that folding has made constants: no Step is left to tell them.
+  graph::Bindings constant_sizes_;
   // Of the Graphs in nodes, which run with Plans of their own.
   std::map<const graph::Graph*, std::unique_ptr<SessionCore>> bodies_;
   reference::RunBody run_body_;

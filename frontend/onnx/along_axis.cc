@@ -36,8 +36,7 @@ ValueId along_axis(Translation& node, ValueId vector, ValueId like, std::int64_t
   }
   if (!own_rank) {
     const ValueId is_vector = node.add(OpKind::Equal, {rank_of(node, vector), node.integers({1})});
-    const ValueId one_or_zero =
-        node.add(OpKind::Cast, {is_vector}, {{"to", static_cast<std::int64_t>(DType::I64)}});
+    const ValueId one_or_zero = node.add(OpKind::Cast, {is_vector}, to(DType::I64));
     count = node.add(OpKind::Mul, {count, one_or_zero});
   }
   return with_trailing_axes(node, vector, count);

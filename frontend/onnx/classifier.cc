@@ -45,7 +45,7 @@ ValueId probit(Translation& node, ValueId x) {
 ValueId sample_matrix(Translation& node, std::int64_t features, DType integers_as) {
   ValueId x = node.input(0);
   if (is_integer(node.dtype(x))) {
-    x = node.add(OpKind::Cast, {x}, {{"to", static_cast<std::int64_t>(integers_as)}});
+    x = node.add(OpKind::Cast, {x}, to(integers_as));
   }
   if (node.rank(x) == 2) return x;
   return node.add(OpKind::Reshape, {x, node.integers({-1, features})});
@@ -74,7 +74,7 @@ void ClassLabels::finish(Translation& node, ValueId classes) const {
 void ClassLabels::finish_binary(Translation& node, ValueId scores, double threshold) const {
   const ValueId score = node.add(OpKind::Reshape, {scores, node.integers({-1})});
   const ValueId above = node.add(OpKind::Greater, {score, node.scalar(node.dtype(scores), threshold)});
-  const ValueId number = node.add(OpKind::Cast, {above}, {{"to", static_cast<std::int64_t>(DType::I64)}});
+  const ValueId number = node.add(OpKind::Cast, {above}, to(DType::I64));
   if (count_ == 2) return finish(node, number);
   if (!strings_) return node.finish_output(0, OpKind::Identity, {number});
   finish(node, node.add(OpKind::Mul, {number, node.integers({0})}));
@@ -109,7 +109,7 @@ ValueId two_columns(Translation& node, ValueId score, const std::string& transfo
 }
 
 void finish_as_float(Translation& node, std::size_t index, ValueId value) {
-  node.finish_output(index, OpKind::Cast, {value}, {{"to", static_cast<std::int64_t>(DType::F32)}});
+  node.finish_output(index, OpKind::Cast, {value}, to(DType::F32));
 }
 
 }  // namespace kiln::frontend

@@ -264,16 +264,13 @@ ValueId Importer::as_declared(ValueId id, const onnx::ValueInfoProto& info, Scop
   const Container made = scope.graph().value(id).container;
   const bool optional = info.type().has_optional_type();
   const bool certain = info.type().has_tensor_type() || info.type().has_sequence_type();
+  std::optional<OpKind> conversion;
+  if (certain && made != graph::certain(made)) conversion = OpKind::OptionalGetElement;
+  if (optional && made != graph::maybe(made)) conversion = OpKind::Optional;
+  if (!conversion) return id;
   const std::string names[] = {info.name()};
-  if (certain && made != graph::certain(made)) {
-    return scope.graph()
-        .node(scope.graph().add_node(OpKind::OptionalGetElement, {id}, {}, {}, names))
-        .outputs[0];
-  }
-  if (optional && made != graph::maybe(made)) {
-    return scope.graph().node(scope.graph().add_node(OpKind::Optional, {id}, {}, {}, names)).outputs[0];
-  }
-  return id;
+  Graph& graph = scope.graph();
+  return graph.node(graph.add_node(*conversion, {id}, {}, {}, names)).outputs[0];
 }
 
 void Importer::collect_functions() {

@@ -39,16 +39,15 @@ ValueId transposed(Translation& node, ValueId value, std::vector<std::int64_t> p
   return node.add(OpKind::Transpose, {value}, {{"perm", std::move(permutation)}});
 }
 
+ValueId sum(Translation& node, ValueId a, ValueId b) { return node.add(OpKind::Add, {a, b}); }
+
 ValueId cast(Translation& node, ValueId value, DType dtype) {
   if (node.dtype(value) == dtype) return value;
-  return node.add(OpKind::Cast, {value}, {{"to", static_cast<std::int64_t>(dtype)}});
+  return node.add(OpKind::Cast, {value}, to(dtype));
 }
 
 ValueId positions(Translation& node, ValueId length) {
-  const auto scalar = [&](std::int64_t value) {
-    return node.graph.add_constant(Tensor::from_integer(value));
-  };
-  return node.add(OpKind::Range, {scalar(0), only_element(node, length), scalar(1)});
+  return node.add(OpKind::Range, {node.integer(0), only_element(node, length), node.integer(1)});
 }
 
 ValueId with_rank(Translation& node, ValueId value, std::int64_t rank) {

@@ -21,6 +21,7 @@ ValueId joined(Translation& node, std::vector<ValueId> values, std::int64_t axis
 ValueId sliced(Translation& node, ValueId value, ValueId begin, ValueId end, std::int64_t axis);
 ValueId unsqueezed(Translation& node, ValueId value, std::initializer_list<std::int64_t> axes);
 ValueId transposed(Translation& node, ValueId value, std::vector<std::int64_t> permutation);
+ValueId sum(Translation& node, ValueId a, ValueId b);
 ValueId cast(Translation& node, ValueId value, DType dtype);
 // 0, 1, ... up to a length, which is a vector of one; i64.
 ValueId positions(Translation& node, ValueId length);

@@ -19,15 +19,9 @@ std::int64_t take_heads(Translation& node, std::string_view attribute) {
   return heads;
 }
 
-bool wants(const Translation& node, std::size_t output) {
-  return output < node.outputs.size() && !node.outputs[output].empty();
-}
-
 ValueId quotient(Translation& node, ValueId a, std::int64_t divisor) {
   return node.add(OpKind::Div, {a, node.integers({divisor})});
 }
-
-ValueId sum(Translation& node, ValueId a, ValueId b) { return node.add(OpKind::Add, {a, b}); }
 
 // [batch, length, heads * size] -> [batch, length, heads, size], where `size` is a vector of one.
 ValueId with_heads_of(Translation& node, ValueId x, ValueId size) {
@@ -147,7 +141,7 @@ ValueId with_past(Translation& node, ValueId past, ValueId now, ValueId past_len
 // The present state: what with_past() gave, followed by the rest of a buffer.
 void finish_present(Translation& node, std::size_t output, ValueId present, ValueId past,
                     ValueId past_length) {
-  if (!wants(node, output)) return;
+  if (!node.wants(output)) return;
   if (!past || !past_length) return node.finish_output(output, OpKind::Identity, {present});
   node.finish_output(output, OpKind::Concat, {present, sliced(node, past, extent(node, present, 2), {}, 2)},
                      {{"axis", std::int64_t{2}}});
@@ -168,7 +162,7 @@ Attention multi_head_operands(Translation& node, const MultiHead& in, std::int64
   };
   // Operand `index` of those that are packed as [batch, length, heads, operands, size].
   const auto unpacked = [&](ValueId packed, std::int64_t index, std::int64_t bias_index) {
-    const ValueId at = node.graph.add_constant(Tensor::from_integer(index));
+    const ValueId at = node.integer(index);
     ValueId x = node.add(OpKind::Gather, {with_rank(node, packed, 5), at}, {{"axis", std::int64_t{3}}});
     if (in.bias) x = sum(node, x, third(bias_index));
     return heads_first(node, x);
@@ -218,9 +212,8 @@ void finish_multi_head(Translation& node, const MultiHead& in) {
   node.finish_output(0, OpKind::Identity, {without_heads(node, attended.y)});
   finish_present(node, 1, attention.k, in.past_key, in.past_length);
   finish_present(node, 2, attention.v, in.past_value, in.past_length);
-  if (wants(node, 3)) {
-    node.finish_output(3, OpKind::Cast, {attended.scores},
-                       {{"to", static_cast<std::int64_t>(node.dtype(attention.q))}});
+  if (node.wants(3)) {
+    node.finish_output(3, OpKind::Cast, {attended.scores}, to(node.dtype(attention.q)));
   }
 }
 
@@ -501,7 +494,7 @@ void finish_self_attention(Translation& node, const SelfAttention& in) {
   }
   if (past) {
     const auto half = [&](std::int64_t index) {
-      const ValueId at = node.graph.add_constant(Tensor::from_integer(index));
+      const ValueId at = node.integer(index);
       return node.add(OpKind::Gather, {past, at}, {{"axis", std::int64_t{0}}});
     };
     attention.k = with_past(node, half(0), attention.k, {});
@@ -513,7 +506,7 @@ void finish_self_attention(Translation& node, const SelfAttention& in) {
   if (causal) attention.biases.push_back(causal_bias(node, lengths));
   if (in.attention_bias) attention.biases.push_back(in.attention_bias);
   node.finish_output(0, OpKind::Identity, {without_heads(node, attend(node, attention).y)});
-  if (wants(node, 1)) {
+  if (node.wants(1)) {
     node.finish_output(1, OpKind::Concat,
                        {unsqueezed(node, attention.k, {0}), unsqueezed(node, attention.v, {0})},
                        {{"axis", std::int64_t{0}}});

@@ -8,7 +8,6 @@
 namespace kiln::frontend::translate {
 namespace {
 
-Attributes to(DType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
 Attributes last_axis() { return {{"axis", std::int64_t{-1}}}; }
 
 ValueId byte(Translation& node, std::uint8_t value) {
@@ -215,16 +214,13 @@ void gather_block_quantized(Translation& node) {
                        {{"axis", moved}, {"block_size", block}});
   }
   // Along the quantised axis each index has the scale of its block.
-  const auto scalar = [&](std::int64_t value) {
-    return node.graph.add_constant(Tensor::from_integer(value));
-  };
   const ValueId extent =
-      node.add(OpKind::Gather, {node.add(OpKind::Shape, {node.input(0)}), scalar(gathered)},
+      node.add(OpKind::Gather, {node.add(OpKind::Shape, {node.input(0)}), node.integer(gathered)},
                {{"axis", std::int64_t{0}}});
   indices = node.add(OpKind::Cast, {indices}, to(DType::I64));
-  const ValueId from_back = node.add(OpKind::Less, {indices, scalar(0)});
+  const ValueId from_back = node.add(OpKind::Less, {indices, node.integer(0)});
   indices = node.add(OpKind::Where, {from_back, node.add(OpKind::Add, {indices, extent}), indices});
-  const ValueId places = node.add(OpKind::Div, {indices, scalar(block)});
+  const ValueId places = node.add(OpKind::Div, {indices, node.integer(block)});
   const DType type = node.dtype(scales);
   ValueId x = node.add(OpKind::Cast, {centred(gather(node.input(0), indices))}, to(type));
   if (node.has_input(3)) {

@@ -120,10 +120,11 @@ std::optional<bool> known_condition(const Translation& node, ValueId id) {
   return elements->front().constant() != 0;
 }
 
-std::vector<ValueId> padded_inputs(const Translation& node, std::size_t count) {
-  std::vector<ValueId> inputs = node.inputs;
-  if (inputs.size() < count) inputs.resize(count);
-  return inputs;
+// An attribute that stays; null if it is absent or of another type.
+template <typename T>
+const T* find_attribute(const Translation& node, std::string_view name) {
+  const auto found = node.attributes.find(name);
+  return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
 }
 
 }  // namespace
@@ -155,7 +156,8 @@ void branch(Translation& node) {
 }
 
 void loop(Translation& node) {
-  std::vector<ValueId> operands = padded_inputs(node, 2);
+  std::vector<ValueId> operands = node.inputs;
+  operands.resize(std::max<std::size_t>(operands.size(), 2));
   // Both are scalars, but for bodies that declare vectors of one element.
   const auto counter = [&](std::size_t input, DType dtype) -> Formal {
     const bool vector = node.bodies->declared_rank("body", input) == std::size_t{1};
@@ -177,17 +179,13 @@ namespace {
 
 // `leading`: inputs of the node before the states.
 void scan_with(Translation& node, std::size_t leading) {
-  const auto* count = node.attributes.contains("num_scan_inputs")
-                          ? std::get_if<std::int64_t>(&node.attributes["num_scan_inputs"])
-                          : nullptr;
+  const auto* count = find_attribute<std::int64_t>(node, "num_scan_inputs");
   std::vector<ValueId> operands = node.inputs;
   if (count == nullptr || *count < 1 || static_cast<std::size_t>(*count) + leading > operands.size()) {
     node.invalid("attribute 'num_scan_inputs' must be a number from 1 to the number of scanned inputs");
   }
   const std::size_t states = operands.size() - leading - static_cast<std::size_t>(*count);
-  const auto* axes = node.attributes.contains("scan_input_axes")
-                         ? std::get_if<std::vector<std::int64_t>>(&node.attributes["scan_input_axes"])
-                         : nullptr;
+  const auto* axes = find_attribute<std::vector<std::int64_t>>(node, "scan_input_axes");
   std::vector<Formal> formals;
   std::vector<Carried> carried;
   for (std::size_t i = 0; i < operands.size() - leading; ++i) {

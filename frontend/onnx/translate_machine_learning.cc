@@ -11,8 +11,6 @@
 namespace kiln::frontend::translate {
 namespace {
 
-Attributes to(DType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
-
 // Integers as f32; f32 and f64 stay.
 ValueId as_float(Translation& node, ValueId x) {
   return is_float(node.dtype(x)) ? x : node.add(OpKind::Cast, {x}, to(DType::F32));
@@ -28,7 +26,7 @@ ValueId integer_threshold(Translation& node, DType type, double threshold) {
   const double low = type == DType::I32 ? std::numeric_limits<std::int32_t>::min() : -0x1p63;
   const double high = type == DType::I32 ? std::numeric_limits<std::int32_t>::max() : 0x1p62;
   const auto floor = static_cast<std::int64_t>(std::clamp(std::floor(threshold), low, high));
-  const ValueId constant = node.graph.add_constant(Tensor::from_integer(floor));
+  const ValueId constant = node.integer(floor);
   return type == DType::I64 ? constant : node.add(OpKind::Cast, {constant}, to(type));
 }
 
@@ -334,7 +332,7 @@ void svm_classifier(Translation& node) {
           node.add(OpKind::ReduceMax, {scores, node.integers({1})}, {{"keepdims", std::int64_t{0}}});
       const ValueId second = node.add(positive ? OpKind::GreaterOrEqual : OpKind::Greater,
                                       {highest, node.scalar(node.dtype(scores), positive ? 0.5 : 0)});
-      best = node.add(OpKind::Where, {second, node.graph.add_constant(Tensor::from_integer(1)), best});
+      best = node.add(OpKind::Where, {second, node.integer(1), best});
     }
     labels.finish(node, best);
     return finish_as_float(node, 1, post_transformed(node, scores, transform));

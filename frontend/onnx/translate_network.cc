@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/along_axis.h"
+#include "frontend/onnx/shape_nodes.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
 
@@ -9,11 +10,7 @@ namespace kiln::frontend::translate {
 namespace {
 
 // A value as its intermediate results are computed: f16 and bf16 as f32.
-ValueId widened(Translation& node, ValueId value) {
-  const DType type = node.dtype(value);
-  if (type != DType::F16 && type != DType::BF16) return value;
-  return node.add(OpKind::Cast, {value}, {{"to", static_cast<std::int64_t>(DType::F32)}});
-}
+ValueId widened(Translation& node, ValueId value) { return cast(node, value, wide_dtype(node.dtype(value))); }
 
 Attributes axis_attribute(std::int64_t axis) { return {{"axis", axis}}; }
 
@@ -31,12 +28,9 @@ ValueId all_but_channels(Translation& node, ValueId x) {
     for (std::int64_t axis = 2; axis < *rank; ++axis) others.push_back(axis);
     return node.integers(others);
   }
-  const auto scalar = [&](std::int64_t value) {
-    return node.graph.add_constant(Tensor::from_integer(value));
-  };
   const ValueId rank =
       node.add(OpKind::Reshape, {rank_of(node, x), node.integers(std::span<const std::int64_t>())});
-  const ValueId spatial = node.add(OpKind::Range, {scalar(2), rank, scalar(1)});
+  const ValueId spatial = node.add(OpKind::Range, {node.integer(2), rank, node.integer(1)});
   return node.add(OpKind::Concat, {node.integers({0}), spatial}, axis_attribute(0));
 }
 
@@ -158,8 +152,7 @@ void swiglu(Translation& node) {
   const ValueId gate = node.add(OpKind::Swish, {widened(node, a)}, {{"alpha", node.take_number("alpha", 1)}});
   const ValueId wide_b = widened(node, b);
   if (wide_b == b) return node.finish(OpKind::Mul, {gate, b});
-  node.finish(OpKind::Cast, {node.add(OpKind::Mul, {gate, wide_b})},
-              {{"to", static_cast<std::int64_t>(node.dtype(a))}});
+  node.finish(OpKind::Cast, {node.add(OpKind::Mul, {gate, wide_b})}, to(node.dtype(a)));
 }
 
 // Scores -> the loss of their log-softmax over axis 1, and that itself.

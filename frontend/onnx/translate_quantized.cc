@@ -9,8 +9,6 @@
 namespace kiln::frontend::translate {
 namespace {
 
-Attributes to(DType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
-
 ValueId as_scalar(Translation& node, ValueId value) {
   if (const auto& constant = node.graph.value(value).constant) {
     return node.graph.add_constant(constant->reshaped({}));

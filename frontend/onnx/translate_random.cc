@@ -1,4 +1,5 @@
 // Translators: random numbers.
+#include "frontend/onnx/shape_nodes.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
@@ -12,11 +13,6 @@ std::int64_t number_of(DType dtype) { return static_cast<std::int64_t>(dtype); }
 std::int64_t take_dtype(Translation& node, DType absent) {
   const auto given = node.take_integer("dtype");
   return number_of(given ? require_dtype(*given, "attribute 'dtype'") : absent);
-}
-
-ValueId cast(Translation& node, ValueId value, DType type) {
-  if (node.dtype(value) == type) return value;
-  return node.add(OpKind::Cast, {value}, {{"to", number_of(type)}});
 }
 
 // Uniform draws in [0, 1), one for each element of `like`.

@@ -95,15 +95,14 @@ void scatter(Translation& node) { node.finish(OpKind::ScatterElements, node.inpu
 
 void gather_nd_microsoft(Translation& node) {
   if (node.dtype(node.input(1)) != DType::I64) {
-    node.inputs[1] =
-        node.add(OpKind::Cast, {node.inputs[1]}, {{"to", static_cast<std::int64_t>(DType::I64)}});
+    node.inputs[1] = node.add(OpKind::Cast, {node.inputs[1]}, to(DType::I64));
   }
   node.finish(OpKind::GatherND, node.inputs);
 }
 
 void expand_dims(Translation& node) {
   const ValueId axis = node.input(1);
-  const ValueId wide = node.add(OpKind::Cast, {axis}, {{"to", static_cast<std::int64_t>(DType::I64)}});
+  const ValueId wide = node.add(OpKind::Cast, {axis}, to(DType::I64));
   node.finish(OpKind::Unsqueeze, {node.input(0), node.add(OpKind::Reshape, {wide, node.integers({1})})});
 }
 

@@ -63,7 +63,7 @@ void complex_product(Translation& node, bool conjugate) {
 
 // The axis was an attribute.
 void dft_17(Translation& node) {
-  const ValueId axis = node.graph.add_constant(Tensor::from_integer(node.take_integer("axis", 1)));
+  const ValueId axis = node.integer(node.take_integer("axis", 1));
   node.finish(OpKind::DFT, {node.input(0), node.optional_input(1), axis});
 }
 

@@ -8,24 +8,15 @@
 namespace kiln::frontend::translate {
 namespace {
 
-ValueId sum(Translation& node, ValueId a, ValueId b) { return node.add(OpKind::Add, {a, b}); }
 ValueId product(Translation& node, ValueId a, ValueId b) { return node.add(OpKind::Mul, {a, b}); }
-
-bool wants(const Translation& node, std::size_t output) {
-  return output < node.outputs.size() && !node.outputs[output].empty();
-}
 
 ValueId scalar_like(Translation& node, ValueId value, double number) {
   return node.scalar(node.dtype(value), number);
 }
 
-ValueId scalar_integer(Translation& node, std::int64_t value) {
-  return node.graph.add_constant(Tensor::from_integer(value));
-}
-
 // 1 / sqrt(mean of squares + epsilon) over the axes from `axis` on, in f32, as output `index`.
 void finish_inverse_rms(Translation& node, std::size_t index, ValueId x, std::int64_t axis, double epsilon) {
-  if (!wants(node, index)) return;
+  if (!node.wants(index)) return;
   std::vector<std::int64_t> axes = {axis};
   if (axis != -1) {
     const auto rank = node.rank(x);
@@ -36,8 +27,7 @@ void finish_inverse_rms(Translation& node, std::size_t index, ValueId x, std::in
   const ValueId wide = cast(node, x, wide_dtype(node.dtype(x)));
   const ValueId mean = node.add(OpKind::ReduceMean, {product(node, wide, wide), node.integers(axes)});
   const ValueId deviation = node.add(OpKind::Sqrt, {sum(node, mean, scalar_like(node, mean, epsilon))});
-  node.finish_output(index, OpKind::Cast, {node.add(OpKind::Reciprocal, {deviation})},
-                     {{"to", static_cast<std::int64_t>(DType::F32)}});
+  node.finish_output(index, OpKind::Cast, {node.add(OpKind::Reciprocal, {deviation})}, to(DType::F32));
 }
 
 // Output 0 and, where they are wanted, mean and inverse deviation as outputs 1 and 2.
@@ -68,7 +58,7 @@ void skip_layer_normalization(Translation& node) {
   const ValueId beta = simplified ? ValueId::none() : node.optional_input(3);
   const ValueId bias = node.optional_input(simplified ? 3 : 4);
   const auto add = [&](std::size_t output, ValueId a, ValueId b) {
-    if (!wants(node, output)) return sum(node, a, b);
+    if (!node.wants(output)) return sum(node, a, b);
     node.finish_output(output, OpKind::Add, {a, b});
     return node.results[output];
   };
@@ -77,7 +67,7 @@ void skip_layer_normalization(Translation& node) {
   if (bias) total = add(kSum, total, bias);
   const double epsilon = node.take_number("epsilon", 1e-12);
   if (!simplified) return finish_layer_norm(node, {total, node.input(2), beta}, {{"epsilon", epsilon}});
-  if (wants(node, 1)) node.unsupported("it has no mean");
+  if (node.wants(1)) node.unsupported("it has no mean");
   finish_inverse_rms(node, 2, total, -1, epsilon);
   node.finish_output(0, OpKind::RMSNormalization, {total, node.input(2)}, {{"epsilon", epsilon}});
 }
@@ -97,8 +87,8 @@ void embed_layer_normalization(Translation& node) {
   }
   node.finish_output(0, OpKind::LayerNormalization, {total, node.input(5), node.input(6)},
                      {{"epsilon", node.take_number("epsilon", 1e-12)}});
-  if (wants(node, 2)) node.finish_output(2, OpKind::Identity, {total});
-  if (!wants(node, 1)) return;
+  if (node.wants(2)) node.finish_output(2, OpKind::Identity, {total});
+  if (!node.wants(1)) return;
   if (node.has_input(7)) {
     const ValueId one = cast(node, node.integers({1}), node.dtype(node.input(7)));
     const ValueId taken = cast(node, node.add(OpKind::Equal, {node.input(7), one}), DType::I32);
@@ -126,7 +116,7 @@ void finish_group_norm(Translation& node, ValueId x, ValueId gamma, ValueId beta
       {{"num_groups", node.take_integer("groups", 0)}, {"epsilon", node.take_number("epsilon", 1e-5)}});
   if (activation == 1) y = node.add(OpKind::Swish, {y});
   if (last) y = transposed(node, y, {0, 2, 3, 1});
-  node.finish_output(0, OpKind::Cast, {y}, {{"to", static_cast<std::int64_t>(type)}});
+  node.finish_output(0, OpKind::Cast, {y}, to(type));
 }
 
 }  // namespace
@@ -145,7 +135,7 @@ void skip_group_norm(Translation& node) {
   };
   ValueId total = sum(node, node.input(0), over_space(node.input(3), 2));
   if (node.has_input(4)) total = sum(node, total, over_space(node.input(4), 1));
-  if (wants(node, 1)) node.finish_output(1, OpKind::Identity, {total});
+  if (node.wants(1)) node.finish_output(1, OpKind::Identity, {total});
   finish_group_norm(node, total, node.input(1), node.input(2));
 }
 
@@ -181,7 +171,7 @@ void relative_position_bias(Translation& node) {
   };
   const ValueId query = unsqueezed(node, positions(node, length(1)), {1});
   const ValueId offset = node.add(OpKind::Sub, {positions(node, length(2)), query});
-  const ValueId zero = scalar_integer(node, 0);
+  const ValueId zero = node.integer(0);
   const ValueId distance =
       both ? node.add(OpKind::Abs, {offset}) : node.add(OpKind::Max, {node.add(OpKind::Neg, {offset}), zero});
   const double factor = static_cast<double>(buckets - exact) /
@@ -189,14 +179,13 @@ void relative_position_bias(Translation& node) {
   const ValueId ratio = node.add(
       OpKind::Div, {cast(node, distance, DType::F32), node.scalar(DType::F32, static_cast<double>(exact))});
   const ValueId steps = product(node, node.add(OpKind::Log, {ratio}), node.scalar(DType::F32, factor));
-  const ValueId far =
-      node.add(OpKind::Min, {sum(node, cast(node, steps, DType::I64), scalar_integer(node, exact)),
-                             scalar_integer(node, buckets - 1)});
-  const ValueId near = node.add(OpKind::Less, {distance, scalar_integer(node, exact)});
+  const ValueId far = node.add(OpKind::Min, {sum(node, cast(node, steps, DType::I64), node.integer(exact)),
+                                             node.integer(buckets - 1)});
+  const ValueId near = node.add(OpKind::Less, {distance, node.integer(exact)});
   ValueId bucket = node.add(OpKind::Where, {near, distance, far});
   if (both) {
     const ValueId later = node.add(OpKind::Greater, {offset, zero});
-    bucket = sum(node, bucket, node.add(OpKind::Where, {later, scalar_integer(node, buckets), zero}));
+    bucket = sum(node, bucket, node.add(OpKind::Where, {later, node.integer(buckets), zero}));
   }
   const ValueId bias = node.add(OpKind::Gather, {table, bucket});
   node.finish(OpKind::Unsqueeze, {transposed(node, bias, {2, 0, 1}), node.integers({0})}, {});

@@ -170,7 +170,7 @@ Trees take_named_trees(Translation& node, const std::string& kind) {
 ValueId add_trees(Translation& node, Trees trees) {
   ValueId x = node.input(0);
   if (is_integer(node.dtype(x))) {
-    x = node.add(OpKind::Cast, {x}, {{"to", static_cast<std::int64_t>(DType::F64)}});
+    x = node.add(OpKind::Cast, {x}, to(DType::F64));
   }
   return node.add(OpKind::TreeEnsemble, {x}, std::move(trees).attributes());
 }

@@ -90,6 +90,8 @@ ValueId Translation::integers(std::span<const std::int64_t> values) {
   return graph.add_constant(Tensor::from_integers(values));
 }
 
+ValueId Translation::integer(std::int64_t value) { return graph.add_constant(Tensor::from_integer(value)); }
+
 ValueId Translation::numbers(DType type, Extents extents, std::span<const double> values) {
   const auto make = [&]<typename T>(T) {
     const std::vector<T> converted = convert<T>(values);
@@ -140,7 +142,7 @@ void Translation::finish(OpKind kind, std::vector<ValueId> operands, Attributes 
 void Translation::finish_output(std::size_t index, OpKind kind, std::vector<ValueId> operands,
                                 Attributes node_attributes) {
   results.resize(std::max(results.size(), outputs.size()));
-  if (index >= outputs.size() || outputs[index].empty()) return;
+  if (!wants(index)) return;
   const graph::NodeId made = graph.add_node(kind, std::move(operands), std::move(node_attributes), node,
                                             std::span(&outputs[index], 1));
   results[index] = graph.node(made).outputs[0];

@@ -43,6 +43,9 @@ struct Body {
 constexpr std::size_t kAnyRank = SIZE_MAX, kMaybeNothing = SIZE_MAX - 1;
 using ChangingExtents = std::set<std::pair<std::size_t, std::size_t>>;
 
+// The attributes of a Cast.
+inline Attributes to(DType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
+
 // How Graphs in the attributes of one node become Graphs of ours.
 class BodyImporter {
  public:
@@ -84,6 +87,7 @@ class Translation {
   ValueId optional_input(std::size_t index) const {
     return index < inputs.size() ? inputs[index] : ValueId::none();
   }
+  bool wants(std::size_t output) const { return output < outputs.size() && !outputs[output].empty(); }
   std::optional<std::int64_t> rank(ValueId value) const;
   // The elements of a constant; nothing if the Value is not a constant of integers.
   std::optional<std::vector<std::int64_t>> constant_integers(ValueId value) const;
@@ -107,6 +111,7 @@ class Translation {
   ValueId integers(std::initializer_list<std::int64_t> values) {
     return integers(std::span(values.begin(), values.size()));
   }
+  ValueId integer(std::int64_t value);                                            // a constant scalar of i64
   ValueId numbers(DType dtype, Extents extents, std::span<const double> values);  // a constant of floats
   ValueId scalar(DType dtype, double value) { return numbers(dtype, {}, std::span(&value, 1)); }
   // A node in between; returns its first output, or all of them.

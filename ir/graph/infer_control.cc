@@ -50,6 +50,24 @@ class Body {
     return known ? std::optional(result) : std::nullopt;
   }
 
+  // The shape of output `index` of the node, which leaves as `result` what came in as `entering` and began as
+  // `initial`: extents that the body keeps are those of the initial value, even if it never runs. Before the
+  // body's axes the initial value has `leading` ones of its own, which stay.
+  std::optional<Shape> carried(const Value& initial, const Value& entering, const Value& result,
+                               std::size_t index, std::size_t leading = 0) const {
+    if (!result.shape || !entering.shape || !initial.shape ||
+        entering.shape->size() != result.shape->size() ||
+        initial.shape->size() != leading + result.shape->size()) {
+      return std::nullopt;
+    }
+    Shape shape = *initial.shape;
+    for (std::size_t axis = 0; axis < result.shape->size(); ++axis) {
+      const bool kept = (*result.shape)[axis] == (*entering.shape)[axis];
+      if (!kept) shape[leading + axis] = op_.fresh(index, leading + axis);
+    }
+    return shape;
+  }
+
   // The shape of output `index` of the node, if every execution gives the shape of `value`.
   std::optional<Shape> outside(const Value& value, std::size_t index, std::size_t first_axis = 0) const {
     if (!value.shape) return std::nullopt;
@@ -164,27 +182,16 @@ void infer_loop(Graph& graph, Node& node) {
     const Value& result = body.output(1 + i);
     set_type(op, i, result);
     if (i >= carried) {
-      const Dim times = trip_count(op, body).value_or(op.fresh(i, 0));
+      const std::optional<Dim> times = trip_count(op, body);
       if (auto shape = body.outside(result, i, 1)) {
-        shape->insert(shape->begin(), times);
+        shape->insert(shape->begin(), times ? *times : op.fresh(i, 0));
         op.set_shape(i, std::move(shape));
       }
       continue;
     }
-    // Extents that the body keeps are those of the initial value, even if it never runs.
-    const Value& entering = body.input(2 + i);
     const Value& initial = op.input(2 + i);
     if (op.has_output(i)) op.output(i).container = either(op, i, initial, result);
-    if (!result.shape || !entering.shape || !initial.shape ||
-        entering.shape->size() != result.shape->size() || initial.shape->size() != result.shape->size()) {
-      continue;
-    }
-    Shape shape;
-    for (std::size_t axis = 0; axis < result.shape->size(); ++axis) {
-      const bool kept = (*result.shape)[axis] == (*entering.shape)[axis];
-      shape.push_back(kept ? (*initial.shape)[axis] : op.fresh(i, axis));
-    }
-    op.set_shape(i, std::move(shape));
+    op.set_shape(i, body.carried(initial, body.input(2 + i), result, i));
   }
 }
 
@@ -224,19 +231,7 @@ void infer_scan_loop(Graph& graph, Node& node) {
     const Value& result = body.output(i);
     set_type(op, i, result);
     if (i < states) {
-      const Value& initial = op.input(leading + i);
-      const Value& entering = body.input(i);
-      if (!result.shape || !entering.shape || !initial.shape ||
-          entering.shape->size() != result.shape->size() ||
-          initial.shape->size() != leading + result.shape->size()) {
-        continue;
-      }
-      Shape shape(initial.shape->begin(), initial.shape->begin() + static_cast<std::ptrdiff_t>(leading));
-      for (std::size_t axis = 0; axis < result.shape->size(); ++axis) {
-        const bool kept = (*result.shape)[axis] == (*entering.shape)[axis];
-        shape.push_back(kept ? (*initial.shape)[leading + axis] : op.fresh(i, leading + axis));
-      }
-      op.set_shape(i, std::move(shape));
+      op.set_shape(i, body.carried(op.input(leading + i), body.input(i), result, i, leading));
       continue;
     }
     if (!result.shape) continue;

@@ -132,6 +132,10 @@ class Lowering {
   // The condition for the current strip: i1 if it is the same in all lanes, else a mask.
   llvm::Value* holds(const Condition& condition);
   llvm::Value* test(const Condition& condition);
+  // The lanes first <= lane < last in which a condition with a step holds; null where it is known to on that
+  // side.
+  std::pair<llvm::Value*, llvm::Value*> live_lanes(const Condition& condition, bool low_known,
+                                                   bool high_known);
   // Lanes first <= lane < last, as a mask; null stands for no bound.
   llvm::Value* lanes_between(llvm::Value* first, llvm::Value* last);
 

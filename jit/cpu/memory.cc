@@ -76,11 +76,21 @@ llvm::Value* Lowering::test(const Condition& condition) {
     if (low_known) return builder().CreateICmpSLT(at.base, condition.extent);
     return builder().CreateICmpULT(at.base, condition.extent);
   }
-  // The lanes whose index is at least 0, and below the extent.
+  const auto [first, last] = live_lanes(condition, low_known, high_known);
+  return lanes_between(first, last);
+}
+
+// The index is to be at least 0, and below the extent.
+std::pair<llvm::Value*, llvm::Value*> Lowering::live_lanes(const Condition& condition, bool low_known,
+                                                           bool high_known) {
+  const Coordinate& at = condition.at;
   const std::int64_t step = std::abs(at.step);
   const auto negative = [&](llvm::Value* value) { return code_.sub(code_.index(0), value); };
   const auto ceiling = [&](llvm::Value* value) {
     return negative(code_.floor_divide(negative(value), step));
+  };
+  const auto behind = [&](llvm::Value* value) {
+    return code_.add(code_.floor_divide(value, step), code_.index(1));
   };
   llvm::Value* first = nullptr;
   llvm::Value* last = nullptr;
@@ -88,12 +98,10 @@ llvm::Value* Lowering::test(const Condition& condition) {
     if (!low_known) first = ceiling(negative(at.base));
     if (!high_known) last = ceiling(code_.sub(condition.extent, at.base));
   } else {
-    if (!low_known) last = code_.add(code_.floor_divide(at.base, step), code_.index(1));
-    if (!high_known) {
-      first = code_.add(code_.floor_divide(code_.sub(at.base, condition.extent), step), code_.index(1));
-    }
+    if (!low_known) last = behind(at.base);
+    if (!high_known) first = behind(code_.sub(at.base, condition.extent));
   }
-  return lanes_between(first, last);
+  return {first, last};
 }
 
 llvm::Value* Lowering::advance(llvm::Value* pointer, llvm::Type* element, llvm::Value* offset) {

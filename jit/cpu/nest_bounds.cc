@@ -124,21 +124,9 @@ Nest::Span Nest::interior(Span span) {
       always = code_.both(always, l_.holds(condition));
       return;
     }
-    const std::int64_t step = std::abs(at.step);
-    const auto negative = [&](llvm::Value* value) { return code_.sub(code_.index(0), value); };
-    const auto ceiling = [&](llvm::Value* value) {
-      return negative(code_.floor_divide(negative(value), step));
-    };
-    const auto behind = [&](llvm::Value* value) {
-      return code_.add(code_.floor_divide(value, step), code_.index(1));
-    };
-    if (at.step > 0) {
-      if (!low_known) span.low = code_.max(span.low, ceiling(negative(at.base)));
-      if (!high_known) span.high = code_.min(span.high, ceiling(code_.sub(condition.extent, at.base)));
-    } else {
-      if (!low_known) span.high = code_.min(span.high, behind(at.base));
-      if (!high_known) span.low = code_.max(span.low, behind(code_.sub(at.base, condition.extent)));
-    }
+    const auto [first, last] = l_.live_lanes(condition, low_known, high_known);
+    if (first != nullptr) span.low = code_.max(span.low, first);
+    if (last != nullptr) span.high = code_.min(span.high, last);
   };
   // What holds in the first and the last row holds between.
   if (row_axis_ >= 0) {

@@ -42,13 +42,17 @@ ValueId indices_along(Graph& graph, const Axis& axis) {
   return graph.add_constant(Tensor::from_integers(indices).reshaped(std::move(extents)));
 }
 
+// The operand that names the axis.
+ValueId along(Graph& graph, const Axis& axis) {
+  return graph.add_constant(Tensor::from_integers(std::vector{static_cast<std::int64_t>(axis.index)}));
+}
+
 // The least (or greatest) index where `hit` holds, else `otherwise`.
 ValueId index_of(Graph& graph, OpKind reduction, ValueId hit, const Axis& axis, std::int64_t otherwise,
                  std::int64_t keepdims) {
   const ValueId index = graph.add(
       OpKind::Where, {hit, indices_along(graph, axis), graph.add_constant(Tensor::from_integer(otherwise))});
-  const auto along = Tensor::from_integers(std::vector{static_cast<std::int64_t>(axis.index)});
-  return graph.add(reduction, {index, graph.add_constant(along)}, {{"keepdims", keepdims}});
+  return graph.add(reduction, {index, along(graph, axis)}, {{"keepdims", keepdims}});
 }
 
 // `extreme` is ReduceMax or ReduceMin, which give NaN if anything is: then nothing equals it, and the first
@@ -56,8 +60,7 @@ ValueId index_of(Graph& graph, OpKind reduction, ValueId hit, const Axis& axis, 
 ValueId index_of_extreme(Graph& graph, OpKind extreme, ValueId x, const Axis& axis, bool last,
                          std::int64_t keepdims) {
   const bool may_be_nan = is_float(graph.value(x).dtype);
-  const auto along = Tensor::from_integers(std::vector{static_cast<std::int64_t>(axis.index)});
-  const ValueId best = graph.add(extreme, {x, graph.add_constant(along)}, kKeep);
+  const ValueId best = graph.add(extreme, {x, along(graph, axis)}, kKeep);
   ValueId hit = graph.add(OpKind::Equal, {x, best});
   if (!last) {
     if (may_be_nan) hit = graph.add(OpKind::Or, {hit, graph.add(OpKind::IsNaN, {x})});

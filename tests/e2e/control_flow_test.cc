@@ -13,6 +13,7 @@ namespace kiln {
 namespace {
 
 using frontend::testing::DimSpec;
+using frontend::testing::graph_attribute;
 using frontend::testing::ModelBuilder;
 using frontend::testing::set;
 using frontend::testing::set_integers;
@@ -22,13 +23,6 @@ using ::testing::HasSubstr;
 
 constexpr int kFloat = onnx::TensorProto::FLOAT, kInt64 = onnx::TensorProto::INT64,
               kBool = onnx::TensorProto::BOOL;
-
-onnx::GraphProto& graph_attribute(onnx::NodeProto& node, const std::string& name) {
-  auto& attribute = set(node, name);
-  attribute.set_type(onnx::AttributeProto::GRAPH);
-  attribute.mutable_g()->set_name(name);
-  return *attribute.mutable_g();
-}
 
 void add_input(onnx::GraphProto& graph, const std::string& name, int type, const std::vector<DimSpec>& dims) {
   ModelBuilder::set_type(*graph.add_input(), name, dims, type);

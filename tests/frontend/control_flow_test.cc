@@ -10,6 +10,7 @@ namespace {
 using graph::Graph;
 using graph::OpKind;
 using testing::first;
+using testing::graph_attribute;
 using ::testing::HasSubstr;
 using testing::ModelBuilder;
 using testing::operators_of;
@@ -18,13 +19,6 @@ using testing::shape_of;
 
 constexpr int kFloat = onnx::TensorProto::FLOAT, kInt64 = onnx::TensorProto::INT64,
               kBool = onnx::TensorProto::BOOL;
-
-onnx::GraphProto& graph_attribute(onnx::NodeProto& node, const std::string& name) {
-  auto& attribute = set(node, name);
-  attribute.set_type(onnx::AttributeProto::GRAPH);
-  attribute.mutable_g()->set_name(name);
-  return *attribute.mutable_g();
-}
 
 const Graph& body_of(const graph::Node& node, const char* name) {
   return *std::get<std::shared_ptr<Graph>>(node.attributes.find(name)->second);

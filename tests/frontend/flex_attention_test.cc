@@ -15,6 +15,7 @@
 namespace kiln::frontend {
 namespace {
 
+using testing::graph_attribute;
 using ::testing::HasSubstr;
 using testing::ModelBuilder;
 using testing::set;
@@ -147,13 +148,6 @@ void expect_near(const ModelBuilder& builder, const Case& c, const Operands& in,
       }
     }
   }
-}
-
-onnx::GraphProto& graph_attribute(onnx::NodeProto& node, const std::string& name) {
-  auto& attribute = set(node, name);
-  attribute.set_type(onnx::AttributeProto::GRAPH);
-  attribute.mutable_g()->set_name(name);
-  return *attribute.mutable_g();
 }
 
 // A graph that gives `op`(its input, a scalar of its own named "c").

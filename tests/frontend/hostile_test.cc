@@ -222,6 +222,16 @@ TEST(Hostile, ConstantsDoNotExplode) {
   EXPECT_EQ(session_failure(builder), "made");
 }
 
+// What a Session gives for x = [-1, 2].
+std::vector<Tensor> run_on_minus_one_and_two(const ModelBuilder& builder) {
+  const std::string bytes = builder.bytes();
+  Options options;
+  options.cache = "off";
+  const Session session = Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
+  const float values[] = {-1, 2};
+  return session.run({{"x", Tensor::from(DType::F32, {2}, std::span<const float>(values))}});
+}
+
 TEST(Hostile, NodesThatNothingReadsAndEqualNamesAreFine) {
   ModelBuilder builder = with_input({2});
   builder.floats("unread", {2}, {1, 2});
@@ -229,12 +239,7 @@ TEST(Hostile, NodesThatNothingReadsAndEqualNamesAreFine) {
   builder.node("Add", {"dead", "unread"}, {"deader"}).set_name("twin");
   builder.node("Relu", {"x"}, {"y"}).set_name("twin");
   builder.output("y");  // the same value twice
-  const std::string bytes = builder.bytes();
-  Options options;
-  options.cache = "off";
-  const Session session = Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-  const float values[] = {-1, 2};
-  const auto results = session.run({{"x", Tensor::from(DType::F32, {2}, std::span<const float>(values))}});
+  const auto results = run_on_minus_one_and_two(builder);
   ASSERT_EQ(results.size(), 2U);
   for (const Tensor& result : results) EXPECT_THAT(result.as<float>(), ::testing::ElementsAre(0, 2));
 }
@@ -254,12 +259,7 @@ TEST(Hostile, FunctionsShadowNames) {
   builder.node("Step", {"x"}, {"h"}, "local");
   builder.node("Add", {"h", "w"}, {"y"});
   builder.output("y");
-  const std::string bytes = builder.bytes();
-  Options options;
-  options.cache = "off";
-  const Session session = Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-  const float values[] = {-1, 2};
-  const auto results = session.run({{"x", Tensor::from(DType::F32, {2}, std::span<const float>(values))}});
+  const auto results = run_on_minus_one_and_two(builder);
   EXPECT_THAT(results[0].as<float>(), ::testing::ElementsAre(11, 20));
 }
 

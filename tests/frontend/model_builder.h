@@ -140,6 +140,14 @@ inline void set_numbers(onnx::NodeProto& node, const std::string& name, const st
   for (const float value : values) attribute.add_floats(value);
 }
 
+// An attribute that holds a graph of the same name, which is returned empty.
+inline onnx::GraphProto& graph_attribute(onnx::NodeProto& node, const std::string& name) {
+  auto& attribute = set(node, name);
+  attribute.set_type(onnx::AttributeProto::GRAPH);
+  attribute.mutable_g()->set_name(name);
+  return *attribute.mutable_g();
+}
+
 // "Unsqueeze Add": the operators in topological order.
 inline std::string operators_of(const graph::Graph& graph) {
   std::string text;

@@ -14,17 +14,20 @@ TEST(Reference, EveryOperatorHasAKernel) {
   }
 }
 
+graph::ValueId add_input(graph::Graph& graph, DType dtype, graph::Shape shape) {
+  graph::Value value;
+  value.name = "x";
+  value.dtype = dtype;
+  value.shape = std::move(shape);
+  const graph::ValueId id = graph.add_value(std::move(value));
+  graph.inputs.push_back(id);
+  return id;
+}
+
 // A call of `op` on `x` with `output` as the caller's memory.
 Tensor call_into(OpKind op, const Tensor& x, const Tensor& output) {
   graph::Graph graph;
-  graph::Value value;
-  value.name = "x";
-  value.dtype = x.dtype();
-  graph::Shape shape;
-  for (const std::int64_t extent : x.extents()) shape.emplace_back(extent);
-  value.shape = shape;
-  const graph::ValueId id = graph.add_value(value);
-  graph.inputs.push_back(id);
+  const graph::ValueId id = add_input(graph, x.dtype(), {x.extents().begin(), x.extents().end()});
   const std::vector<std::string> wanted = {"y"};
   const graph::NodeId node = graph.add_node(op, {id}, {}, "node", wanted);
   const Datum given(x);
@@ -55,12 +58,7 @@ TEST(Reference, FillsMemoryOfTheCallerWhereItFits) {
 // y = cast_f32(cast_i32(x * 3)) + c, with a constant c.
 TEST(Reference, RunsGraphsInF64) {
   graph::Graph graph;
-  graph::Value value;
-  value.name = "x";
-  value.dtype = DType::F32;
-  value.shape = graph::Shape{2};
-  const graph::ValueId x = graph.add_value(value);
-  graph.inputs.push_back(x);
+  const graph::ValueId x = add_input(graph, DType::F32, {2});
   const graph::ValueId third = graph.add_constant(tensor({}, {1.0f / 3.0f}));
   const graph::ValueId product = graph.add(OpKind::Mul, {x, third});
   const graph::ValueId whole =
@@ -83,12 +81,7 @@ TEST(Reference, RunsGraphsInF64) {
 // The products of an f16 graph are not rounded in the f64 run, a Cast to bf16 rounds nothing.
 TEST(Reference, RunsGraphsInF64FromSixteenBits) {
   graph::Graph graph;
-  graph::Value value;
-  value.name = "x";
-  value.dtype = DType::F16;
-  value.shape = graph::Shape{2};
-  const graph::ValueId x = graph.add_value(value);
-  graph.inputs.push_back(x);
+  const graph::ValueId x = add_input(graph, DType::F16, {2});
   const graph::ValueId product = graph.add(OpKind::Mul, {x, x});
   const graph::ValueId narrower =
       graph.add(OpKind::Cast, {product}, {{"to", std::int64_t{static_cast<int>(DType::BF16)}}});
