@@ -12,6 +12,7 @@
 #include "ir/base/errors.h"
 #include "ir/graph/contract.h"
 #include "runtime/launch.h"
+#include "runtime/operands.h"
 #include "runtime/passes/passes.h"
 #include "runtime/region_forming.h"
 #include "runtime/thread_pool.h"
@@ -135,6 +136,12 @@ void Model::add_region(const graph::Region& region, bool may_split) {
   }
   if (const std::string* name = value_of_unknown_rank(graph_, region)) {
     give_up(compiled, fmt::format("the rank of {} is unknown before running", *name));
+    regions_.push_back(std::move(compiled));
+    return;
+  }
+  for (const graph::NodeId id : region.nodes) {
+    if (!makes_sizes(graph_, graph_.node(id))) continue;
+    give_up(compiled, "the size of a result shows only while running");
     regions_.push_back(std::move(compiled));
     return;
   }

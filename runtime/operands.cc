@@ -1,6 +1,6 @@
 #include "runtime/operands.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "ir/base/errors.h"
 
@@ -14,6 +14,22 @@ void store_integers(Tensor& tensor, std::span<const std::int64_t> values) {
 }
 
 }  // namespace
+
+bool makes_sizes(const graph::Graph& graph, const graph::Node& node) {
+  for (const graph::ValueId output : node.outputs) {
+    if (!output || !graph.value(output).shape) continue;
+    for (const graph::Dim& dim : *graph.value(output).shape) {
+      for (const graph::SymbolId symbol : dim.symbols()) {
+        const graph::SymbolSource& source = graph.symbols[symbol.index].source;
+        if (source.kind == graph::SymbolSource::Kind::NodeResult &&
+            std::find(node.outputs.begin(), node.outputs.end(), source.value) != node.outputs.end()) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
 
 Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings) {
   if (value.constant) return *value.constant;

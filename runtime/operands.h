@@ -14,6 +14,10 @@ inline bool is_known(const graph::Value& value) {
   return value.constant.has_value() || (value.elements.has_value() && value.shape.has_value());
 }
 
+// True if only running the node tells the sizes of its results. Such a result is a dense tensor that the node
+// makes, never a view.
+bool makes_sizes(const graph::Graph& graph, const graph::Node& node);
+
 // The content of a known integer Value for these Symbols.
 Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings);
 

@@ -100,7 +100,17 @@ int own_passes(const Node& node) {
 
 // Movement whose Template applies elementwise nodes to what it moves.
 bool moves_with_epilogue(OpKind op) {
-  return op == OpKind::Gather || op == OpKind::Pad || op == OpKind::Resize;
+  switch (op) {
+    case OpKind::Gather:
+    case OpKind::GatherElements:
+    case OpKind::GatherND:
+    case OpKind::ReverseSequence:
+    case OpKind::Pad:
+    case OpKind::Resize:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Values that a node reads from memory.

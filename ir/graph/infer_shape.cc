@@ -3,17 +3,20 @@
 #include <cmath>
 
 #include "ir/base/checked_math.h"
+#include "ir/base/float_types.h"
 #include "ir/graph/infer.h"
 
 namespace kiln::graph {
 namespace {
 
-// Elements of a constant of one float or integer element.
+// The element of a constant of one float.
 std::optional<double> scalar(const Inference& op, std::size_t operand) {
   const std::optional<Tensor>& constant = op.input(operand).constant;
   if (!constant || constant->elements() != 1) return std::nullopt;
   if (constant->dtype() == DType::F32) return static_cast<double>(constant->as<float>()[0]);
   if (constant->dtype() == DType::F64) return constant->as<double>()[0];
+  if (constant->dtype() == DType::F16) return static_cast<double>(constant->as<Float16>()[0]);
+  if (constant->dtype() == DType::BF16) return static_cast<double>(constant->as<BFloat16>()[0]);
   return std::nullopt;
 }
 

@@ -29,6 +29,7 @@ bool says_where(const Node& node, std::size_t operand) {
     case OpKind::ScatterND:
     case OpKind::Concat:
     case OpKind::ReverseSequence:
+    case OpKind::Trilu:
     case OpKind::LayerNormalization:
     case OpKind::RMSNormalization:
     case OpKind::InstanceNormalization:

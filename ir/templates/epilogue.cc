@@ -40,9 +40,6 @@ std::optional<std::string> why_no_epilogue(const Problem& problem) {
     if (graph.value(id).shape != graph.value(result).shape)
       return "a result has another shape than the root's";
   }
-  for (std::size_t i = 1; i < graph.node(problem.root).outputs.size(); ++i) {
-    if (graph.node(problem.root).outputs[i]) return "the root has a second result";
-  }
   return std::nullopt;
 }
 
@@ -70,6 +67,8 @@ Epilogue::Epilogue(ProgramBuilder& program, ProgramBuilder::Launch& launch, cons
         launch.output(fmt::format("y{}", i), program.output(i), space.extents, space.strides[operand++]));
   }
 }
+
+void Epilogue::define(ValueId id, tile::Expr value) { emitter_.define(id, value); }
 
 void Epilogue::finish(tile::Expr root_result, const tile::Indices& at,
                       const std::vector<std::int64_t>& extents) {

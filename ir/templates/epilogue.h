@@ -31,6 +31,9 @@ class Epilogue {
   // A view over the space, for grid extents.
   const tile::View& output() const { return outputs_.front(); }
 
+  // Says what another result of the root is.
+  void define(graph::ValueId id, tile::Expr value);
+
   // Applies everything to the root's result for the box of `extents` at `at`, and stores.
   void finish(tile::Expr root_result, const tile::Indices& at, const std::vector<std::int64_t>& extents);
 

@@ -59,6 +59,99 @@ Samples gather_samples(const Target&) {
   return samples;
 }
 
+Samples pick_samples(const Target&) {
+  Samples samples;
+  for (const DType dtype : kMoved) {
+    for (const std::int64_t axis : {0, 1, 2}) {
+      SampleBuilder b(fmt::format("elements of {} along axis {}", name(dtype), axis));
+      const Dim n = b.symbol("n");
+      const ValueId x = b.input(dtype, {7, 13, n});
+      const DType index = axis == 1 ? DType::I32 : DType::I64;
+      const ValueId i = b.indices(index, {axis == 0 ? 9 : 4, 11, axis == 2 ? Dim(5) : n}, x,
+                                  static_cast<std::size_t>(axis));
+      const ValueId y = b.add(OpKind::GatherElements, {x, i}, {{"axis", axis}});
+      b.output(y);
+      samples.push_back(b.finish(y, {{1}, {2}, {33}, {1025}}));
+    }
+  }
+  for (const Lie lie : {Lie::Dense, Lie::Transposed, Lie::Pitched, Lie::Reversed}) {
+    for (const std::int64_t axis : {0, 1, 2}) {
+      SampleBuilder b(fmt::format("elements along axis {} of lie {}", axis, static_cast<int>(lie)));
+      const ValueId x = b.input(DType::F32, {6, 5, 17}, lie);
+      const ValueId i = b.indices(DType::I64, {6, 5, 17}, x, static_cast<std::size_t>(axis), lie);
+      const ValueId y = b.add(OpKind::GatherElements, {x, i}, {{"axis", axis}});
+      b.output(y, lie == Lie::Pitched ? Lie::Pitched : Lie::Dense);
+      samples.push_back(b.finish(y));
+    }
+    for (const std::int64_t depth : {1, 2, 3}) {
+      SampleBuilder b(fmt::format("{} indices a row, lie {}", depth, static_cast<int>(lie)));
+      const ValueId x = b.input(DType::F32, {11, 11, 11}, lie);
+      const ValueId i = b.indices(DType::I64, {2, b.symbol("n"), depth}, x, 0);
+      const ValueId y = b.add(OpKind::GatherND, {x, i});
+      b.output(y);
+      samples.push_back(b.finish(y, {{0}, {1}, {19}, {513}}));
+    }
+  }
+  {
+    SampleBuilder b("rows of a batch, with an epilogue");
+    const Dim n = b.symbol("n");
+    const ValueId x = b.input(DType::F32, {n, 29, 3, 40});
+    const ValueId i = b.indices(DType::I64, {n, 6, 1}, x, 1);
+    const ValueId y = b.add(OpKind::GatherND, {x, i}, {{"batch_dims", std::int64_t{1}}});
+    const ValueId z = b.add(OpKind::Mul, {y, b.input(DType::F32, {40})});
+    b.output(y);
+    b.output(z);
+    samples.push_back(b.finish(y, {{0}, {1}, {7}}));
+  }
+  return samples;
+}
+
+Samples scatter_samples(const Target&) {
+  Samples samples;
+  const auto finish = [&](SampleBuilder& b, OpKind op, std::vector<ValueId> operands, const char* reduction,
+                          Attributes attributes, Lie lie,
+                          const std::vector<std::vector<std::int64_t>>& sizes) {
+    attributes["reduction"] = std::string(reduction);
+    const ValueId y = b.add(op, std::move(operands), std::move(attributes));
+    b.output(y, lie);
+    samples.push_back(b.finish(y, sizes));
+  };
+  for (const DType dtype : kMoved) {
+    for (const char* reduction : {"none", "add", "mul", "max", "min"}) {
+      if (dtype == DType::I1 && reduction != std::string_view("none")) continue;
+      SampleBuilder b(fmt::format("rows of {}, {}", name(dtype), reduction));
+      const Dim n = b.symbol("n");
+      const ValueId x = b.input(dtype, {11, 7});
+      const ValueId i = b.indices(DType::I64, {n, 1}, x, 0);
+      finish(b, OpKind::ScatterND, {x, i, b.input(dtype, {n, 7})}, reduction, {}, Lie::Dense,
+             {{0}, {1}, {5}, {40}});
+    }
+  }
+  for (const Lie lie : {Lie::Dense, Lie::Transposed, Lie::Pitched}) {
+    for (const char* reduction : {"none", "add"}) {
+      for (const std::int64_t axis : {0, 1, 2}) {
+        SampleBuilder b(fmt::format("elements, axis {}, {}, lie {}", axis, reduction, static_cast<int>(lie)));
+        const Dim n = b.symbol("n");
+        const ValueId x = b.input(DType::F32, {6, 9, n}, lie);
+        const Shape chosen{axis == 0 ? 12 : 5, 8, axis == 2 ? Dim(6) : n};
+        const ValueId i = b.indices(DType::I32, chosen, x, static_cast<std::size_t>(axis), lie);
+        finish(b, OpKind::ScatterElements, {x, i, b.input(DType::F32, chosen, lie)}, reduction,
+               {{"axis", axis}}, lie, {{1}, {3}, {37}, {1030}});
+      }
+      for (const std::int64_t depth : {2, 3}) {
+        SampleBuilder b(fmt::format("{} indices a row, {}, lie {}", depth, reduction, static_cast<int>(lie)));
+        const Dim n = b.symbol("n");
+        const ValueId x = b.input(DType::F32, {5, 5, 5, 19}, lie);
+        const ValueId i = b.indices(DType::I64, {2, n, depth}, x, 0);
+        const Shape updates = depth == 2 ? Shape{2, n, 5, 19} : Shape{2, n, 19};
+        finish(b, OpKind::ScatterND, {x, i, b.input(DType::F32, updates)}, reduction, {}, lie,
+               {{0}, {1}, {23}});
+      }
+    }
+  }
+  return samples;
+}
+
 Samples pad_samples(const Target&) {
   Samples samples;
   const auto add = [&](const std::string& label, DType dtype, std::vector<std::int64_t> pads,
@@ -115,6 +208,23 @@ Samples resize_samples(const Target&) {
     b.output(y);
     samples.push_back(b.finish(y));
   }
+  return samples;
+}
+
+Samples range_samples(const Target&) {
+  Samples samples;
+  for (const DType dtype : {DType::I64, DType::F16, DType::F32, DType::F64}) {
+    SampleBuilder b(fmt::format("of {}", name(dtype)));
+    const ValueId y =
+        b.add(OpKind::Range, {b.number(dtype, -1.5), b.number(dtype, 900), b.number(dtype, 0.75 * 4)});
+    b.output(y);
+    samples.push_back(b.finish(y));
+  }
+  SampleBuilder b("up to a size");
+  const Dim n = b.symbol("n");
+  const ValueId y = b.add(OpKind::Range, {b.size(n + Dim(-7)), b.size(n * Dim(3)), b.integers({2})});
+  b.output(y);
+  samples.push_back(b.finish(y, {{0}, {1}, {2}, {4096}, {5001}}));
   return samples;
 }
 

@@ -59,8 +59,8 @@ std::optional<std::vector<Border>> borders(const Graph& graph, const Node& node)
   return result;
 }
 
-// What a constant border holds; nothing if it is not a literal.
-std::optional<double> fill_of(const Graph& graph, const Node& node) {
+// What a constant border holds: a literal, or nothing if it is read from memory.
+std::optional<double> literal_fill(const Graph& graph, const Node& node) {
   if (node.inputs.size() <= 2 || !node.inputs[2]) return 0;
   const auto& constant = graph.value(node.inputs[2]).constant;
   if (!constant || constant->elements() != 1) return std::nullopt;
@@ -92,7 +92,12 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   if (!input_number(problem, node.inputs[0])) return "its operand is not in memory";
   if (!is_computable(data.dtype)) return fmt::format("elements of {}", name(data.dtype));
   if (!borders(graph, node)) return "its pads are known only while running";
-  if (mode_of(node) == PadMode::Constant && !fill_of(graph, node)) return "its value is no literal";
+  if (mode_of(node) == PadMode::Constant && !literal_fill(graph, node)) {
+    const graph::Value& value = graph.value(node.inputs[2]);
+    if (!value.shape || graph::element_count(*value.shape) != Dim(1) ||
+        !input_number(problem, node.inputs[2]))
+      return "its value is neither a literal nor one element in memory";
+  }
   if (auto reason = why_no_epilogue(problem)) return reason;
   if (nest_of(problem).copy.space.rank() > std::size_t{tile::kMaxGridRank})
     return "more axes than a grid has";
@@ -123,12 +128,27 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
     low.push_back(index("low", axis, nest.borders[axis].low));
     high.push_back(index("high", axis, nest.borders[axis].high));
   }
+  const bool reads_value = mode_of(node) == PadMode::Constant && !literal_fill(graph, node);
+  const std::vector<Dim> one{1};
+  const tile::View value =
+      reads_value ? launch.input("v", program.input(*input_number(problem, node.inputs[2])), one, one)
+                  : tile::View();
   Epilogue epilogue(program, launch, problem, nest.copy.space, 1);
   const std::vector<std::int64_t> box = copy_box(rank, parameters);
   const Indices at = blocked_grid(k, epilogue.output(), box);
   const PadMode mode = mode_of(node);
-  const tile::View padded = data.pad(low, high, mode, mode == PadMode::Constant ? *fill_of(graph, node) : 0);
-  epilogue.finish(padded.load(at, box), at, box);
+  const auto padded = [&] {
+    if (mode != PadMode::Constant) return data.pad(low, high, mode).load(at, box);
+    if (const auto fill = literal_fill(graph, node)) return data.pad(low, high, mode, *fill).load(at, box);
+    // A slice that begins outside: beyond the data a load has its own fill.
+    Indices first, extents;
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      first.push_back(low[axis].expr ? tile::Index(-low[axis].expr) : tile::Index(-low[axis].constant));
+      extents.push_back(epilogue.output().dim(static_cast<int>(axis)));
+    }
+    return data.slice(first, extents).load_filled(at, box, value.load({0}));
+  };
+  epilogue.finish(padded(), at, box);
   const std::int64_t elements = parameters.at("rows") * parameters.at("inner");
   launch.cost(elements * (1 + epilogue_flops(problem)), elements * (8 + epilogue_bytes(problem)));
   program.add(launch);

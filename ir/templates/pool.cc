@@ -108,6 +108,8 @@ class PoolKernel {
     patches_ =
         window_view(launch_, input, static_cast<int>(first_spatial_), window_, outside_value(node_, x.dtype));
     if (node_.op == OpKind::AveragePool) bind_count_parameters();
+    const bool tells_places = node_.outputs.size() > 1 && node_.outputs[1];
+    if (tells_places) bind_place_parameters();
 
     const Shape& shape = *graph.value(node_.outputs[0]).shape;
     IterationSpace space{.extents = reordered(shape, order_), .strides = {}, .axes = {}};
@@ -119,9 +121,20 @@ class PoolKernel {
     Epilogue epilogue(program_, launch_, problem_, space, 0);
     at_ = blocked_grid(k_, epilogue.output(), box_);
     const DType dtype = compute_dtype(x.dtype);
-    Expr result = over_taps(k_.full(dtype, box_, outside_value(node_, dtype)), [&](Expr carried, Expr tap) {
-      return node_.op == OpKind::MaxPool ? max(carried, tap) : carried + tap;
-    });
+    const Expr nothing = k_.full(dtype, box_, outside_value(node_, dtype));
+    Expr result;
+    if (tells_places) {
+      const Exprs best = over_taps({nothing, k_.full(DType::I64, box_, -1)},
+                                   [&](const Exprs& carried, Expr tap, const Indices& offsets) {
+                                     return better_tap(carried, tap, offsets);
+                                   });
+      epilogue.define(node_.outputs[1], place_in_input(best[1]));
+      result = best[0];
+    } else {
+      result = over_taps({nothing}, [&](const Exprs& carried, Expr tap, const Indices&) -> Exprs {
+        return {node_.op == OpKind::MaxPool ? max(carried[0], tap) : carried[0] + tap};
+      })[0];
+    }
     if (node_.op == OpKind::AveragePool) result = result / tap_count(dtype);
     epilogue.finish(result, at_, box_);
     const std::int64_t elements = box_.back() * box_[box_.size() - 2];
@@ -132,26 +145,27 @@ class PoolKernel {
   }
 
  private:
+  using Fold = std::function<Exprs(const Exprs& carried, Expr tap, const Indices& offsets)>;
+
   // Folds every tap of the window into `carried`: unrolled, or in loops where there are many.
-  Expr over_taps(Expr carried, const std::function<Expr(Expr, Expr)>& fold) {
+  Exprs over_taps(const Exprs& carried, const Fold& fold) {
     Indices offsets;
     return over_axis(0, offsets, carried, fold);
   }
 
-  Expr over_axis(std::size_t axis, Indices& offsets, Expr carried,
-                 const std::function<Expr(Expr, Expr)>& fold) {
-    if (axis == window_.rank()) return fold(carried, load_tap(offsets));
+  Exprs over_axis(std::size_t axis, Indices& offsets, Exprs carried, const Fold& fold) {
+    if (axis == window_.rank()) return fold(carried, load_tap(offsets), offsets);
     if (window_.taps() > kUnrolledTaps) {
-      return k_.loop(0, window_.kernel[axis], 1, {carried}, [&](Expr offset, const Exprs& inner) -> Exprs {
+      return k_.loop(0, window_.kernel[axis], 1, carried, [&](Expr offset, const Exprs& inner) -> Exprs {
         offsets.emplace_back(offset);
-        const Expr result = over_axis(axis + 1, offsets, inner[0], fold);
+        Exprs result = over_axis(axis + 1, offsets, inner, fold);
         offsets.pop_back();
-        return {result};
-      })[0];
+        return result;
+      });
     }
     for (std::int64_t offset = 0; offset < window_.kernel[axis]; ++offset) {
       offsets.emplace_back(offset);
-      carried = over_axis(axis + 1, offsets, carried, fold);
+      carried = over_axis(axis + 1, offsets, std::move(carried), fold);
       offsets.pop_back();
     }
     return carried;
@@ -198,28 +212,77 @@ class PoolKernel {
       const Dim high = include_pad() ? window_.input[i] + window_.high[i] : window_.input[i];
       count_low_.push_back(launch_.scalar(fmt::format("count_low{}", i), low));
       count_high_.push_back(launch_.scalar(fmt::format("count_high{}", i), high));
-      first_tap_.push_back(launch_.scalar(fmt::format("first_tap{}", i), Dim(0) - window_.low[i]));
     }
+    bind_first_taps();
+  }
+
+  void bind_first_taps() {
+    for (std::size_t i = 0; i < window_.rank(); ++i)
+      first_tap_.push_back(launch_.scalar(fmt::format("first_tap{}", i), Dim(0) - window_.low[i]));
+  }
+
+  // Where a tap lies on a spatial axis of the input: a tile along that axis.
+  Expr position(std::size_t i, const tile::Index& offset) {
+    const Expr start = coordinate(first_spatial_ + i) * window_.strides[i] + first_tap_[i];
+    const tile::Operand tap = offset.expr ? tile::Operand(offset.expr * window_.dilations[i])
+                                          : tile::Operand(offset.constant * window_.dilations[i]);
+    return start + tap;
+  }
+
+  Expr coordinate(std::size_t axis) {
+    std::vector<std::int64_t> extents(box_.size(), 1);
+    extents[axis] = box_[axis];
+    return k_.iota(DType::I64, extents, static_cast<int>(axis)) + at_[axis].expr;
   }
 
   Expr tap_count(DType dtype) {
     if (count_low_.empty()) return k_.constant(dtype, static_cast<double>(window_.taps()));
     Expr product;
     for (std::size_t i = 0; i < window_.rank(); ++i) {
-      const std::size_t axis = first_spatial_ + i;
-      std::vector<std::int64_t> extents(box_.size(), 1);
-      extents[axis] = box_[axis];
-      const Expr pixel = k_.iota(DType::I64, extents, static_cast<int>(axis)) + at_[axis].expr;
-      const Expr start = pixel * window_.strides[i] + first_tap_[i];
-      Expr count = k_.zeros(DType::I64, extents);
+      Expr count = k_.index(0);
       for (std::int64_t offset = 0; offset < window_.kernel[i]; ++offset) {
-        const Expr position = start + offset * window_.dilations[i];
-        count = count +
-                select((position >= count_low_[i]) & (position < count_high_[i]), k_.index(1), k_.index(0));
+        const Expr at = position(i, offset);
+        count = count + select((at >= count_low_[i]) & (at < count_high_[i]), k_.index(1), k_.index(0));
       }
       product = product ? product * count : count;
     }
     return k_.cast(product, dtype);
+  }
+
+  // ---- where a maximum lies
+
+  void bind_place_parameters() {
+    bind_first_taps();
+    for (std::size_t i = 0; i < window_.rank(); ++i)
+      extents_.push_back(launch_.scalar(fmt::format("extent{}", i), window_.input[i]));
+    channels_ = launch_.scalar("channels", (*problem_.graph.value(node_.inputs[0]).shape)[1]);
+  }
+
+  // Carried: the greatest tap and its place in the plane, -1 before the first. The first of equal ones stays.
+  Exprs better_tap(const Exprs& carried, Expr tap, const Indices& offsets) {
+    Expr place, inside;
+    // The axis in whose direction places follow each other comes last.
+    const bool columns_first = integer(node_, "storage_order") != 0;
+    for (std::size_t k = 0; k < window_.rank(); ++k) {
+      const std::size_t i = columns_first ? window_.rank() - 1 - k : k;
+      const Expr at = position(i, offsets[i]);
+      const Expr is_inside = (at >= 0) & (at < extents_[i]);
+      inside = inside ? inside & is_inside : is_inside;
+      place = place ? place * extents_[i] + at : at;
+    }
+    Expr better = (carried[1] < 0) | (tap > carried[0]);
+    if (is_float(tap.type().element)) better = better | (isnan(tap) & ~isnan(carried[0]));
+    const Expr taken = inside & better;
+    return {select(taken, tap, carried[0]), select(taken, place, carried[1])};
+  }
+
+  // In the whole input, whose planes follow each other.
+  Expr place_in_input(Expr place) {
+    const auto channel =
+        static_cast<std::size_t>(std::find(order_.begin(), order_.end(), 1) - order_.begin());
+    Expr plane = coordinate(0) * channels_ + coordinate(channel);
+    for (const Expr& extent : extents_) plane = plane * extent;
+    return select(place < 0, place, place + plane);
   }
 
   const Problem& problem_;
@@ -233,7 +296,8 @@ class PoolKernel {
   std::size_t first_spatial_ = 0;
   tile::View patches_;
   Indices at_;
-  Exprs count_low_, count_high_, first_tap_;
+  Exprs count_low_, count_high_, first_tap_, extents_;
+  Expr channels_;
 };
 
 Program build(const Problem& problem, const Parameters& parameters, const Target&) {

@@ -47,6 +47,18 @@ Samples pool_samples(const Target&) {
     add("counting pads", OpKind::AveragePool, DType::F32, 4, counted, lie);
     add("u8", OpKind::MaxPool, DType::U8, 9, window({3, 3}, {2, 2}, {1, 1, 1, 1}), lie);
     add("i8", OpKind::MaxPool, DType::I8, 9, window({3, 3}, {2, 2}, {1, 1, 1, 1}), lie);
+    for (const std::int64_t columns_first : {0, 1}) {
+      SampleBuilder b(fmt::format("places, storage order {}, lie {}", columns_first, static_cast<int>(lie)));
+      const ValueId x = b.input(DType::F32, {b.symbol("n"), 5, b.symbol("h"), 11}, lie);
+      Attributes attributes = window({3, 2}, {2, 1}, {1, 1, 1, 1});
+      attributes["storage_order"] = columns_first;
+      const std::vector<std::string> both{"y", "places"};
+      const graph::NodeId pool = b.graph().add_node(OpKind::MaxPool, {x}, attributes, {}, both);
+      const std::vector<ValueId> results = b.graph().node(pool).outputs;
+      b.output(results[0], lie);
+      b.output(results[1], lie);
+      samples.push_back(b.finish(results[0], {{0, 6}, {1, 5}, {2, 8}, {1, 33}}));
+    }
   }
   {
     SampleBuilder b("one axis, with an epilogue");

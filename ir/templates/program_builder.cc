@@ -43,22 +43,28 @@ KernelLaunch ProgramBuilder::finish(Launch& launch) {
           .bytes_per_program = launch.bytes_};
 }
 
-tile::View ProgramBuilder::Launch::input(std::string name, int value, std::span<const Dim> extents,
-                                         std::span<const Dim> strides, Dim offset) {
+tile::Type ProgramBuilder::Launch::bind(int value, std::span<const Dim> extents, std::span<const Dim> strides,
+                                        Dim offset) {
   arguments_.emplace_back(ViewBinding{.value = value,
                                       .offset = std::move(offset),
                                       .extents = {extents.begin(), extents.end()},
                                       .strides = {strides.begin(), strides.end()}});
-  return builder_.input(std::move(name), view_type(program_.dtype_of(value), extents, strides));
+  return view_type(program_.dtype_of(value), extents, strides);
+}
+
+tile::View ProgramBuilder::Launch::input(std::string name, int value, std::span<const Dim> extents,
+                                         std::span<const Dim> strides, Dim offset) {
+  return builder_.input(std::move(name), bind(value, extents, strides, std::move(offset)));
 }
 
 tile::View ProgramBuilder::Launch::output(std::string name, int value, std::span<const Dim> extents,
                                           std::span<const Dim> strides, Dim offset) {
-  arguments_.emplace_back(ViewBinding{.value = value,
-                                      .offset = std::move(offset),
-                                      .extents = {extents.begin(), extents.end()},
-                                      .strides = {strides.begin(), strides.end()}});
-  return builder_.output(std::move(name), view_type(program_.dtype_of(value), extents, strides));
+  return builder_.output(std::move(name), bind(value, extents, strides, std::move(offset)));
+}
+
+tile::View ProgramBuilder::Launch::inout(std::string name, int value, std::span<const Dim> extents,
+                                         std::span<const Dim> strides, Dim offset) {
+  return builder_.inout(std::move(name), bind(value, extents, strides, std::move(offset)));
 }
 
 tile::Expr ProgramBuilder::Launch::scalar(std::string name, Dim value) {

@@ -31,12 +31,17 @@ class ProgramBuilder {
                      std::span<const graph::Dim> strides, graph::Dim offset = 0);
     tile::View output(std::string name, int value, std::span<const graph::Dim> extents,
                       std::span<const graph::Dim> strides, graph::Dim offset = 0);
+    // Memory that an earlier Kernel of the Program has written.
+    tile::View inout(std::string name, int value, std::span<const graph::Dim> extents,
+                     std::span<const graph::Dim> strides, graph::Dim offset = 0);
     tile::Expr scalar(std::string name, graph::Dim value);
     tile::Schedule& schedule() { return schedule_; }
     void cost(graph::Dim flops_per_program, graph::Dim bytes_per_program);
 
    private:
     friend class ProgramBuilder;
+    tile::Type bind(int value, std::span<const graph::Dim> extents, std::span<const graph::Dim> strides,
+                    graph::Dim offset);
     ProgramBuilder& program_;
     tile::KernelBuilder builder_;
     tile::Schedule schedule_;

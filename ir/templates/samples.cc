@@ -68,6 +68,14 @@ ValueId SampleBuilder::integers(std::vector<std::int64_t> values) {
   return graph_.add_constant(Tensor::from_integers(values));
 }
 
+ValueId SampleBuilder::size(Dim dim) {
+  graph::Value value;
+  value.dtype = DType::I64;
+  value.shape = Shape{Dim(1)};
+  value.elements = {std::move(dim)};
+  return graph_.add_value(std::move(value));
+}
+
 ValueId SampleBuilder::number(DType dtype, double value) {
   Tensor tensor(dtype, {});
   switch (dtype) {

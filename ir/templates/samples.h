@@ -20,8 +20,11 @@ Samples convolution_samples(const Target& target);
 Samples rows_samples(const Target& target);
 Samples pool_samples(const Target& target);
 Samples gather_samples(const Target& target);
+Samples pick_samples(const Target& target);
+Samples scatter_samples(const Target& target);
 Samples pad_samples(const Target& target);
 Samples resize_samples(const Target& target);
+Samples range_samples(const Target& target);
 
 // How an operand of a sample lies in memory.
 enum class Lie : std::uint8_t {
@@ -51,6 +54,8 @@ class SampleBuilder {
     return graph_.add(op, std::move(inputs), std::move(attributes));
   }
   graph::ValueId integers(std::vector<std::int64_t> values);
+  // One integer, known by the symbols.
+  graph::ValueId size(graph::Dim dim);
   graph::ValueId number(DType dtype, double value);
   void output(graph::ValueId id, Lie lie = Lie::Dense);
 

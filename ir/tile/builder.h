@@ -79,6 +79,8 @@ class View {
   // The box of `extents` at `at`; empty extents load a scalar. Elements outside have `fill`.
   Expr load(const Indices& at, std::vector<std::int64_t> extents, double fill = 0) const;
   Expr load(const Indices& at) const;
+  // The same, where `fill` is a scalar of the view's dtype.
+  Expr load_filled(const Indices& at, std::vector<std::int64_t> extents, Expr fill) const;
   void store(const Indices& at, Expr value) const;
   void atomic_add(const Indices& at, Expr value) const;
 

@@ -43,6 +43,14 @@ Expr View::load(const Indices& at, std::vector<std::int64_t> extents, double fil
 
 Expr View::load(const Indices& at) const { return load(at, {}); }
 
+Expr View::load_filled(const Indices& at, std::vector<std::int64_t> extents, Expr fill) const {
+  std::vector<ValueId> ids = operands({&at});
+  ids.push_back(fill.id());
+  return {builder_,
+          builder_->append(Opcode::Load, std::move(ids), {}, {Type::tile(type().element, std::move(extents))})
+              .front()};
+}
+
 void View::store(const Indices& at, Expr value) const {
   std::vector<ValueId> ids = operands({&at});
   ids.push_back(value.id());

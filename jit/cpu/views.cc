@@ -429,14 +429,12 @@ Coordinate Lowering::gathered(const Op& op, Path& path, const Leaf& leaf) {
   });
   const int lanes = lane_count(read->getType());
   llvm::Type* wide = with_lanes(builder().getInt64Ty(), lanes);
-  llvm::Value* given = nullptr;
-  llvm::Value* got = nullptr;  // counted from the front
+  llvm::Value* got = nullptr;
   llvm::Value* valid = nullptr;
   {
     const Code::Hoist hoist(code_, {read, extent}, strip_.load_floor);
     Builder& b = builder();
-    given = is_signed_integer(dtype) ? b.CreateSExt(read, wide) : b.CreateZExt(read, wide);
-    got = given;
+    got = is_signed_integer(dtype) ? b.CreateSExt(read, wide) : b.CreateZExt(read, wide);
     llvm::Value* n = vector_of(extent, lanes);
     if (dtype != DType::U64) {
       got =
@@ -454,7 +452,7 @@ Coordinate Lowering::gathered(const Op& op, Path& path, const Leaf& leaf) {
     if (!strip_.interior || stays_in_interior(condition)) restrict_to(holds(condition));
   }
   restrict_to(strip_.active);
-  report(bad, StatusCode::IndexOutOfRange, given);
+  report(any_lane(bad), StatusCode::IndexOutOfRange, lanes == 1 ? got : nullptr);
   if (lanes == 1) {
     index.base = got;
   } else {

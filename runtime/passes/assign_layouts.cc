@@ -6,6 +6,7 @@
 
 #include "ir/base/errors.h"
 #include "ir/graph/contract.h"
+#include "runtime/operands.h"
 #include "runtime/passes/passes.h"
 #include "runtime/view_layout.h"
 
@@ -82,24 +83,6 @@ bool made_while_running(const Graph& graph, const graph::Shape& shape) {
       return graph.symbols[symbol.index].source.kind == graph::SymbolSource::Kind::NodeResult;
     });
   });
-}
-
-// True if only running the node tells the sizes of its results. Such a result is a dense tensor that the node
-// makes, never a view.
-bool makes_sizes(const Graph& graph, const Node& node) {
-  for (const ValueId output : node.outputs) {
-    if (!output || !graph.value(output).shape) continue;
-    for (const Dim& dim : *graph.value(output).shape) {
-      for (const graph::SymbolId symbol : dim.symbols()) {
-        const graph::SymbolSource& source = graph.symbols[symbol.index].source;
-        if (source.kind == graph::SymbolSource::Kind::NodeResult &&
-            std::find(node.outputs.begin(), node.outputs.end(), source.value) != node.outputs.end()) {
-          return true;
-        }
-      }
-    }
-  }
-  return false;
 }
 
 // Strings are objects: each Value of them is a dense tensor of its own, which strides never address.

@@ -75,6 +75,22 @@ std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
       return lp_pool_as_average(graph, node);
     case OpKind::OneHot:
       return one_hot_as_where(graph, node);
+    case OpKind::Trilu:
+      return trilu_as_where(graph, node);
+    case OpKind::EyeLike:
+      return eye_like_as_comparison(graph, node);
+    case OpKind::ConstantOfShape:
+      return constant_of_shape_as_expand(graph, node);
+    case OpKind::CenterCropPad:
+      return center_crop_pad_as_pad(graph, node);
+    case OpKind::ReduceSum:
+    case OpKind::ReduceMean:
+    case OpKind::ReduceProd:
+      return reduction_of_no_axes_as_identity(graph, node);
+    case OpKind::ReduceMax:
+    case OpKind::ReduceMin:
+      if (const auto same = reduction_of_no_axes_as_identity(graph, node)) return same;
+      return boolean_extreme_as_reduction(graph, node);
     case OpKind::MeanVarianceNormalization:
       return mean_variance_as_reductions(graph, node);
     case OpKind::DepthToSpace:

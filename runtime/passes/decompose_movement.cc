@@ -1,5 +1,4 @@
-#include <array>
-#include <numeric>
+#include <algorithm>
 #include <vector>
 
 #include "ir/graph/operands.h"
@@ -15,12 +14,6 @@ using graph::OpKind;
 using graph::Shape;
 using graph::ValueId;
 
-// Types that generated code selects between.
-bool is_selectable(DType dtype) {
-  return dtype == DType::I1 || (bits(dtype) >= 8 && is_integer(dtype)) ||
-         (bits(dtype) >= 16 && is_float(dtype));
-}
-
 // Blocks are split off or merged in by two reshapes round a transpose.
 std::optional<ValueId> permuted(Graph& graph, const Node& node, const Shape& split,
                                 std::vector<std::int64_t> permutation) {
@@ -32,6 +25,11 @@ std::optional<ValueId> permuted(Graph& graph, const Node& node, const Shape& spl
 }
 
 }  // namespace
+
+bool is_selectable(DType dtype) {
+  return dtype == DType::I1 || (bits(dtype) >= 8 && is_integer(dtype)) ||
+         (bits(dtype) >= 16 && is_float(dtype));
+}
 
 ValueId shape_operand(Graph& graph, const Shape& shape) {
   std::vector<std::int64_t> extents;
@@ -48,6 +46,11 @@ ValueId shape_operand(Graph& graph, const Shape& shape) {
 
 ValueId reshape(Graph& graph, ValueId data, const Shape& shape) {
   return graph.add(OpKind::Reshape, {data, shape_operand(graph, shape)}, {{"allowzero", std::int64_t{1}}});
+}
+
+ValueId cast(Graph& graph, ValueId value, DType dtype) {
+  if (graph.value(value).dtype == dtype) return value;
+  return graph.add(OpKind::Cast, {value}, {{"to", static_cast<std::int64_t>(dtype)}});
 }
 
 std::optional<ValueId> depth_to_space(Graph& graph, const Node& node) {
@@ -74,55 +77,61 @@ std::optional<ValueId> tile_as_expand(Graph& graph, const Node& node) {
   const auto& input = graph.value(node.inputs[0]).shape;
   const auto repeats = known_elements(graph, node, 1);
   if (!input || !repeats || repeats->size() != input->size()) return std::nullopt;
-  const Shape x = *input;
-  Shape split, expanded, result;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const Dim& repeat = (*repeats)[i];
-    if (repeat != Dim(1)) {
-      split.emplace_back(1);
-      expanded.push_back(repeat);
+  // The copy runs over two axes for each repeated one and one for what lies before them, which is at most
+  // six: of more repeated axes, the last are repeated first.
+  ValueId result = node.inputs[0];
+  Shape x = *input;
+  std::size_t end = x.size();
+  const bool first_is_repeated = !x.empty() && repeats->front() != Dim(1);
+  const auto repeated = [&](std::size_t from) {
+    return std::count_if(repeats->begin() + static_cast<std::ptrdiff_t>(from),
+                         repeats->begin() + static_cast<std::ptrdiff_t>(end),
+                         [](const Dim& repeat) { return repeat != Dim(1); });
+  };
+  do {
+    std::size_t begin = 0;
+    while (repeated(begin) > (begin == 0 && first_is_repeated ? 3 : 2)) ++begin;
+    Shape split, expanded, tiled;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const Dim repeat = i >= begin && i < end ? (*repeats)[i] : Dim(1);
+      if (repeat != Dim(1)) {
+        split.emplace_back(1);
+        expanded.push_back(repeat);
+      }
+      split.push_back(x[i]);
+      expanded.push_back(x[i]);
+      tiled.push_back(x[i] * repeat);
     }
-    split.push_back(x[i]);
-    expanded.push_back(x[i]);
-    result.push_back(x[i] * repeat);
-  }
-  const ValueId repeated =
-      graph.add(OpKind::Expand, {reshape(graph, node.inputs[0], split), shape_operand(graph, expanded)});
-  return reshape(graph, repeated, result);
+    const ValueId repeating =
+        graph.add(OpKind::Expand, {reshape(graph, result, split), shape_operand(graph, expanded)});
+    result = reshape(graph, repeating, tiled);
+    x = std::move(tiled);
+    end = begin;
+  } while (end > 0);
+  return result;
 }
 
-std::optional<ValueId> one_hot_as_where(Graph& graph, const Node& node) {
-  constexpr std::int64_t kMaxDepth = 1 << 20;
-  const auto& shape = graph.value(node.inputs[0]).shape;
-  const auto depth = constant_elements(graph, node, 1);
-  const graph::Value& values = graph.value(node.inputs[2]);
-  if (!shape || !depth || depth->size() != 1 || (*depth)[0] < 0 || (*depth)[0] > kMaxDepth || !values.shape ||
-      *values.shape != Shape{Dim(2)} || !is_selectable(values.dtype)) {
-    return std::nullopt;
+std::optional<ValueId> constant_of_shape_as_expand(Graph& graph, const Node& node) {
+  const auto& result = graph.value(node.outputs[0]).shape;
+  if (!result || !known_elements(graph, node, 0)) return std::nullopt;
+  const Shape shape = *result;
+  const Tensor value = has(node, "value") ? tensor(node, "value") : Tensor(DType::F32, {1});
+  if (value.elements() != 1 || !is_selectable(value.dtype())) return std::nullopt;
+  return graph.add(OpKind::Expand, {graph.add_constant(value.reshaped({})), shape_operand(graph, shape)});
+}
+
+std::optional<ValueId> center_crop_pad_as_pad(Graph& graph, const Node& node) {
+  const auto &from = graph.value(node.inputs[0]).shape, &to = graph.value(node.outputs[0]).shape;
+  if (!from || !to) return std::nullopt;
+  std::vector<std::int64_t> low, high;
+  for (std::size_t i = 0; i < from->size(); ++i) {
+    const Dim more = (*to)[i] - (*from)[i];
+    if (!more.is_constant()) return std::nullopt;
+    low.push_back(more.constant() / 2);
+    high.push_back(more.constant() - low.back());
   }
-  const std::int64_t extent = (*depth)[0], rank = static_cast<std::int64_t>(shape->size()) + 1;
-  const std::int64_t axis = integer(node, "axis");
-  const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-  Shape unsqueezed = *shape;
-  unsqueezed.insert(unsqueezed.begin() + static_cast<std::ptrdiff_t>(at), Dim(1));
-  std::vector<std::int64_t> places(static_cast<std::size_t>(extent));
-  std::iota(places.begin(), places.end(), 0);
-  Extents extents(unsqueezed.size() - at, 1);
-  extents[0] = extent;
-  const ValueId place = graph.add_constant(Tensor::from_integers(places).reshaped(std::move(extents)));
-  ValueId index = node.inputs[0];
-  if (graph.value(index).dtype != DType::I64)
-    index = graph.add(OpKind::Cast, {index}, {{"to", static_cast<std::int64_t>(DType::I64)}});
-  // Indices from -depth on count from the back.
-  const ValueId is_negative = graph.add(OpKind::Less, {index, graph.add_constant(Tensor::from_integer(0))});
-  const ValueId wrapped = graph.add(OpKind::Add, {index, graph.add_constant(Tensor::from_integer(extent))});
-  index = reshape(graph, graph.add(OpKind::Where, {is_negative, wrapped, index}), unsqueezed);
-  const auto value_at = [&](std::int64_t i) {
-    const auto one = [&](std::int64_t k) { return graph.add_constant(Tensor::from_integers(std::array{k})); };
-    return graph.add(OpKind::Slice, {node.inputs[2], one(i), one(i + 1)});
-  };
-  const ValueId off = value_at(0), on = value_at(1);
-  return graph.add(OpKind::Where, {graph.add(OpKind::Equal, {place, index}), on, off});
+  low.insert(low.end(), high.begin(), high.end());
+  return graph.add(OpKind::Pad, {node.inputs[0], graph.add_constant(Tensor::from_integers(low))});
 }
 
 }  // namespace kiln::runtime

@@ -1,6 +1,7 @@
 #include <numeric>
 #include <vector>
 
+#include "ir/graph/operands.h"
 #include "runtime/passes/decompositions.h"
 
 namespace kiln::runtime {
@@ -82,6 +83,20 @@ bool has_row_extreme(DType dtype) {
 
 }  // namespace
 
+std::optional<ValueId> boolean_extreme_as_reduction(Graph& graph, const Node& node) {
+  if (graph.value(node.inputs[0]).dtype != DType::I1) return std::nullopt;
+  std::vector<ValueId> operands = node.inputs;
+  operands[0] = cast(graph, operands[0], DType::U8);
+  return cast(graph, graph.add(node.op, std::move(operands), node.attributes), DType::I1);
+}
+
+std::optional<ValueId> reduction_of_no_axes_as_identity(Graph& graph, const Node& node) {
+  if (integer(node, "noop_with_empty_axes") == 0) return std::nullopt;
+  const auto axes = row_axes(graph, node);
+  if (!axes || !axes->empty()) return std::nullopt;
+  return graph.add(OpKind::Identity, {node.inputs[0]});
+}
+
 std::optional<ValueId> arg_extreme_as_reductions(Graph& graph, const Node& node) {
   const auto axis = constant_axis(graph, node);
   if (!axis || !has_row_extreme(graph.value(node.inputs[0]).dtype)) return std::nullopt;
@@ -96,7 +111,7 @@ std::optional<ValueId> hardmax_as_reductions(Graph& graph, const Node& node) {
   if (!axis || !has_row_extreme(dtype)) return std::nullopt;
   const ValueId best = index_of_extreme(graph, OpKind::ReduceMax, node.inputs[0], *axis, false, 1);
   const ValueId is_best = graph.add(OpKind::Equal, {indices_along(graph, *axis), best});
-  return graph.add(OpKind::Cast, {is_best}, {{"to", static_cast<std::int64_t>(dtype)}});
+  return cast(graph, is_best, dtype);
 }
 
 }  // namespace kiln::runtime

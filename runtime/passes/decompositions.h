@@ -8,22 +8,27 @@
 
 namespace kiln::runtime {
 
+// Types that generated code selects between.
+bool is_selectable(DType dtype);
+
 // An operand that says this shape: a constant, or known elements.
 graph::ValueId shape_operand(graph::Graph& graph, const graph::Shape& shape);
 
 // Reshape to exactly this shape: an extent of 0 is an empty axis.
 graph::ValueId reshape(graph::Graph& graph, graph::ValueId data, const graph::Shape& shape);
 
+// The same numbers in a type; the Value itself if it has that.
+graph::ValueId cast(graph::Graph& graph, graph::ValueId value, DType dtype);
+
 // Reshape, Transpose, Reshape.
 std::optional<graph::ValueId> depth_to_space(graph::Graph& graph, const graph::Node& node);
 std::optional<graph::ValueId> space_to_depth(graph::Graph& graph, const graph::Node& node);
 
-// Each repeated axis becomes a pair of axes, of which Expand repeats the first.
+// Each repeated axis becomes a pair of axes, of which Expand repeats the first; several steps for many axes.
 std::optional<graph::ValueId> tile_as_expand(graph::Graph& graph, const graph::Node& node);
 
-// Nearest and linear over constant extents, one axis after the other: a Gather of the nearest elements, or
-// two of the neighbours and their weighted sum. Nearest by whole factors becomes the one form that a Template
-// has.
+// Over constant extents, one axis after the other: a Gather of the nearest elements, or the weighted sum of
+// several. Nearest by whole factors becomes the one form that a Template has.
 std::optional<graph::ValueId> resize_as_gathers(graph::Graph& graph, const graph::Node& node);
 
 // Outside training. The mask, which is true throughout, is replaced, too.
@@ -50,7 +55,21 @@ std::optional<graph::ValueId> local_response_as_pool(graph::Graph& graph, const 
 // LpPool: an average of powers times the size of the window.
 std::optional<graph::ValueId> lp_pool_as_average(graph::Graph& graph, const graph::Node& node);
 
-// Where over a comparison of the indices with 0, 1, ..., for a known depth.
+// Comparisons of positions 0, 1, ... : OneHot of a known depth, Trilu, EyeLike.
 std::optional<graph::ValueId> one_hot_as_where(graph::Graph& graph, const graph::Node& node);
+std::optional<graph::ValueId> trilu_as_where(graph::Graph& graph, const graph::Node& node);
+std::optional<graph::ValueId> eye_like_as_comparison(graph::Graph& graph, const graph::Node& node);
+
+// One element, repeated.
+std::optional<graph::ValueId> constant_of_shape_as_expand(graph::Graph& graph, const graph::Node& node);
+
+// Pads that are negative where it crops.
+std::optional<graph::ValueId> center_crop_pad_as_pad(graph::Graph& graph, const graph::Node& node);
+
+// A reduction along no axis at all, of one that leaves a single element as it is.
+std::optional<graph::ValueId> reduction_of_no_axes_as_identity(graph::Graph& graph, const graph::Node& node);
+
+// ReduceMax and ReduceMin of booleans, as numbers.
+std::optional<graph::ValueId> boolean_extreme_as_reduction(graph::Graph& graph, const graph::Node& node);
 
 }  // namespace kiln::runtime

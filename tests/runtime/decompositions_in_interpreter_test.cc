@@ -201,5 +201,58 @@ TEST(Decompositions, OneHotCountsFromBothEnds) {
   }
 }
 
+TEST(Decompositions, ExtremesOfBooleans) {
+  for (const OpKind op : {OpKind::ReduceMax, OpKind::ReduceMin}) {
+    check([&](Graph& g) {
+      const ValueId x = symbolic_input(g, {3, 5}, DType::I1);
+      const ValueId nothing = g.add(
+          OpKind::Slice, {x, graph::integers(g, {0}), graph::integers(g, {0}), graph::integers(g, {1})});
+      g.outputs = {g.add(op, {x, graph::integers(g, {1})}), g.add(op, {x}, {{"keepdims", graph::number(0)}}),
+                   g.add(op, {nothing, graph::integers(g, {1})})};
+    });
+  }
+}
+
+TEST(Decompositions, ReductionsOfNoAxes) {
+  for (const OpKind op : {OpKind::ReduceSum, OpKind::ReduceMean, OpKind::ReduceProd, OpKind::ReduceMax,
+                          OpKind::ReduceMin, OpKind::ReduceL1}) {
+    check(
+        [&](Graph& g) {
+          const ValueId x = symbolic_input(g, {5});
+          const Attributes noop{{"noop_with_empty_axes", graph::number(1)}};
+          g.outputs = {g.add(op, {x}, noop), g.add(op, {x, graph::integers(g, {})}, noop),
+                       g.add(op, {x, graph::integers(g, {})})};
+        },
+        op == OpKind::ReduceL1);
+  }
+}
+
+TEST(Decompositions, PlacesOfPooledMaxima) {
+  for (const std::int64_t columns_first : {0, 1}) {
+    check([&](Graph& g) {
+      const ValueId x = with_ties(g, symbolic_input(g, {3, 7, 5}));
+      const ValueId nan = with_nan(g, symbolic_input(g, {2, 6}), 0.0F);
+      const auto pool = [&](ValueId input, Attributes attributes) {
+        attributes["storage_order"] = columns_first;
+        const std::vector<std::string> both{"y", "places"};
+        const graph::NodeId node = g.add_node(OpKind::MaxPool, {input}, std::move(attributes), "pool", both);
+        for (const ValueId output : g.node(node).outputs) g.outputs.push_back(output);
+      };
+      pool(x, {{"kernel_shape", graph::list({2, 3})}});
+      pool(x, {{"kernel_shape", graph::list({3, 3})},
+               {"strides", graph::list({2, 1})},
+               {"dilations", graph::list({2, 1})},
+               {"pads", graph::list({2, 1, 1, 2})}});
+      pool(x, {{"kernel_shape", graph::list({2, 2})},
+               {"pads", graph::list({1, 0, 1, 1})},
+               {"strides", graph::list({3, 2})},
+               {"ceil_mode", graph::number(1)}});
+      pool(nan, {{"kernel_shape", graph::list({3})}, {"pads", graph::list({1, 1})}});
+      pool(x, {{"kernel_shape", graph::list({7, 8})}, {"pads", graph::list({3, 4, 3, 4})}});
+      g.outputs.push_back(g.add(OpKind::Mod, {g.outputs[1], graph::scalar(g, 5)}));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace kiln

@@ -66,7 +66,10 @@ TEST(Sabotage, MemoryIsReadAndWrittenAtTheWrongPlace) {
     const auto samples = candidate.samples(any_target());
     for (std::size_t i = 0; i < samples.size(); i += std::max<std::size_t>(samples.size() / 3, 1)) {
       SCOPED_TRACE(std::string(candidate.name) + ": " + samples[i].label);
-      EXPECT_NE(testing::examine(candidate, samples[i], {any_target(), read_one_further}), "");
+      const bool reads = !samples[i].problem.graph.inputs.empty();
+      if (reads) {
+        EXPECT_NE(testing::examine(candidate, samples[i], {any_target(), read_one_further}), "");
+      }
       EXPECT_NE(testing::examine(candidate, samples[i], {any_target(), write_one_before}), "");
     }
   }
