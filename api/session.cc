@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <kiln/kiln.h>
 
+#include "api/declared_extents.h"
 #include "api/explain.h"
 #include "api/options.h"
 #include "api/session_implementation.h"
@@ -46,18 +47,7 @@ ValueInfo describe(const graph::Graph& graph, graph::ValueId id) {
   return info;
 }
 
-std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph, const Options& options) {
-  auto implementation = std::make_unique<Session::Implementation>();
-  for (const graph::ValueId id : graph.inputs) implementation->inputs.push_back(describe(graph, id));
-  for (const graph::ValueId id : graph.outputs) implementation->outputs.push_back(describe(graph, id));
-  implementation->parallelism = {.pool = &runtime::ThreadPool::process(),
-                                 .threads = api::thread_count(options.threads)};
-  if (options.kernels != KernelChoice::Generated) {
-    if (options.kernels == KernelChoice::Reference) runtime::apply_numeric_law(graph);
-    implementation->reference_graph = std::move(graph);
-    implementation->reference_f64 = options.kernels == KernelChoice::Reference64;
-    return implementation;
-  }
+std::shared_ptr<jit::KernelService> make_kernels(const Options& options) {
   std::shared_ptr<jit::Store> store;
   const std::string path = options.cache == "off" ? "" : api::cache_path(options.cache);
   if (!path.empty()) {
@@ -66,14 +56,7 @@ std::unique_ptr<Session::Implementation> make_implementation(graph::Graph graph,
     store_options.log = options.log;
     store = std::make_shared<jit::Store>(std::move(store_options));
   }
-  implementation->kernels = std::make_shared<jit::KernelService>(std::move(store));
-  implementation->model.emplace(std::move(graph),
-                                runtime::ModelOptions{.target = api::parse_target(options.target),
-                                                      .kernels = implementation->kernels,
-                                                      .strict = options.strict,
-                                                      .log = options.log},
-                                implementation->parallelism, options.memory_limit);
-  return implementation;
+  return std::make_shared<jit::KernelService>(std::move(store));
 }
 
 const Tensor& content(const NamedTensor& named) { return named.tensor; }
@@ -123,8 +106,90 @@ auto within_memory(const Body& body) {
 
 }  // namespace
 
+Session::Implementation::Implementation(frontend::ModelSource source, const Options& given)
+    : options(given),
+      parallelism{.pool = &runtime::ThreadPool::process(), .threads = api::thread_count(options.threads)},
+      source_(std::move(source)) {
+  if (options.kernels == KernelChoice::Generated) kernels = make_kernels(options);
+  graph::Graph graph = source_.graph(load_options(options));
+  for (const graph::ValueId id : graph.inputs) inputs.push_back(describe(graph, id));
+  for (const graph::ValueId id : graph.outputs) outputs.push_back(describe(graph, id));
+  make_execution(std::move(graph), declared_);
+}
+
+void Session::Implementation::make_execution(graph::Graph graph, Execution& execution) const {
+  if (options.kernels != KernelChoice::Generated) {
+    if (options.kernels == KernelChoice::Reference) runtime::apply_numeric_law(graph);
+    execution.reference_graph = std::move(graph);
+    return;
+  }
+  execution.model.emplace(std::move(graph),
+                          runtime::ModelOptions{.target = api::parse_target(options.target),
+                                                .kernels = kernels,
+                                                .strict = options.strict,
+                                                .log = options.log},
+                          parallelism, options.memory_limit);
+}
+
+std::vector<Extents> Session::Implementation::extents_of(std::span<const Datum> data) {
+  std::vector<Extents> extents;
+  for (const Datum& datum : data) extents.push_back(datum.is_tensor() ? datum.tensor().extents() : Extents());
+  return extents;
+}
+
+Session::Implementation::Execution& Session::Implementation::execution_for(std::span<const Extents> extents) {
+  const frontend::OpenedInputs wrong = api::wrong_inputs(inputs, extents);
+  return wrong.empty() ? declared_ : opened_execution(wrong, extents);
+}
+
+Session::Implementation::Execution& Session::Implementation::opened_execution(
+    const frontend::OpenedInputs& wrong, std::span<const Extents> extents) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto known = opened_.find(wrong); known != opened_.end()) return *known->second;
+  // Callers choose the shapes, so that there must be an end to what they can make a Session hold.
+  constexpr std::size_t kMostPrecise = 8, kMost = 16;
+  const frontend::OpenedInputs opened =
+      opened_.size() < kMostPrecise ? wrong : api::all_opened(inputs, wrong);
+  if (const auto known = opened_.find(opened); known != opened_.end()) return *known->second;
+  if (opened_.size() == kMost) {
+    throw_caller(ErrorCode::ShapeMismatch,
+                 "inputs contradict what the model declares, as earlier ones have in {} other ways", kMost);
+  }
+  frontend::LoadOptions load = load_options(options);
+  load.opened_inputs = opened;
+  auto execution = std::make_unique<Execution>();
+  make_execution(source_.graph(load), *execution);
+  if (options.log) {
+    options.log(fmt::format("warning: {}: what is given counts", api::describe(wrong, inputs, extents)));
+  }
+  return *(opened_[opened] = std::move(execution));
+}
+
+template <typename Body>
+auto Session::Implementation::with_execution(std::span<const Datum> data, const Body& body) {
+  const frontend::OpenedInputs wrong = api::wrong_inputs(inputs, data);
+  if (wrong.empty()) return body(*(newest_ = &declared_));
+  const std::vector<Extents> extents = extents_of(data);
+  try {
+    return body(*(newest_ = &opened_execution(wrong, extents)));
+  } catch (Error& error) {
+    throw error.with("inputs", api::describe(wrong, inputs, extents));
+  }
+}
+
+void Session::Implementation::run(std::span<const Datum> data, std::span<Datum> results) {
+  with_execution(data, [&](Execution& execution) { execution.model->for_inputs(data).run(data, results); });
+}
+
 std::vector<Datum> Session::Implementation::run(std::span<const Datum> data) {
-  if (model) return model->for_inputs(data).run(data);
+  return with_execution(data, [&](Execution& execution) {
+    return execution.model ? execution.model->for_inputs(data).run(data)
+                           : evaluate(*execution.reference_graph, data);
+  });
+}
+
+std::vector<Datum> Session::Implementation::evaluate(const graph::Graph& graph,
+                                                     std::span<const Datum> data) const {
   for (std::size_t i = 0; i < data.size() && i < inputs.size(); ++i) {
     if (data[i].is_tensor() && data[i].tensor().dtype() != inputs[i].dtype) {
       throw_caller(ErrorCode::TypeMismatch, "input {} has dtype {}, expected {}", inputs[i].name,
@@ -137,20 +202,20 @@ std::vector<Datum> Session::Implementation::run(std::span<const Datum> data) {
         count, {.grain = grain, .chunking = runtime::Chunking::Dynamic, .max_threads = parallelism.threads},
         body);
   };
-  return reference::evaluate(*reference_graph, data, {.f64 = reference_f64, .parallel = &parallel});
+  const bool f64 = options.kernels == KernelChoice::Reference64;
+  return reference::evaluate(graph, data, {.f64 = f64, .parallel = &parallel});
 }
 
 Session Session::load(const std::string& path, const Options& options) {
-  return within_memory([&] {
-    return Session(make_implementation(frontend::load_model(path, load_options(options)), options));
-  });
+  return within_memory(
+      [&] { return Session(std::make_unique<Implementation>(frontend::ModelSource::open(path), options)); });
 }
 
 Session Session::load_bytes(std::span<const std::byte> bytes, const std::string& folder,
                             const Options& options) {
   return within_memory([&] {
     return Session(
-        make_implementation(frontend::load_model_bytes(bytes, folder, load_options(options)), options));
+        std::make_unique<Implementation>(frontend::ModelSource::from_bytes(bytes, folder), options));
   });
 }
 
@@ -181,9 +246,9 @@ std::vector<Tensor> Session::run(std::initializer_list<NamedTensor> inputs) cons
 
 void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
   const std::vector<Datum> data(inputs.begin(), inputs.end());
-  if (implementation_->model) {
+  if (implementation_->kernels) {
     std::vector<Datum> filled(outputs.begin(), outputs.end());
-    within_memory([&] { implementation_->model->for_inputs(data).run(data, filled); });
+    within_memory([&] { implementation_->run(data, filled); });
     return;
   }
   const std::vector<Datum> results = within_memory([&] { return implementation_->run(data); });
@@ -203,8 +268,8 @@ void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) con
 
 std::vector<std::optional<std::vector<std::int64_t>>> Session::output_extents(
     std::span<const std::vector<std::int64_t>> input_extents) const {
-  if (!implementation_->model) return std::vector<std::optional<Extents>>(implementation_->outputs.size());
-  return implementation_->model->general().output_extents(input_extents);
+  if (!implementation_->kernels) return std::vector<std::optional<Extents>>(implementation_->outputs.size());
+  return implementation_->execution_for(input_extents).model->general().output_extents(input_extents);
 }
 
 void Session::Implementation::add_stats(const runtime::SessionCore& part, SessionStats& stats,
@@ -227,13 +292,13 @@ void Session::Implementation::add_stats(const runtime::SessionCore& part, Sessio
 
 SessionStats Session::stats() const {
   SessionStats stats;
-  if (!implementation_->model) return stats;
+  if (!implementation_->kernels) return stats;
   const jit::KernelServiceStats kernels = implementation_->kernels->stats();
   stats.kernels_compiled = kernels.compiled;
   stats.kernels_from_cache = kernels.from_cache;
   stats.compile_ms_total = kernels.compile_ms_total;
   std::vector<double> milliseconds;
-  implementation_->model->newest().visit(
+  implementation_->newest().model->newest().visit(
       [&](const runtime::SessionCore& core) { implementation_->add_stats(core, stats, milliseconds); });
   if (!milliseconds.empty()) {
     const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
@@ -247,11 +312,13 @@ int Session::threads() const { return implementation_->parallelism.threads; }
 
 std::string Session::explain(std::string_view stage, std::string_view filter,
                              std::span<const std::vector<std::int64_t>> input_extents) const {
-  if (!implementation_->model) {
-    if (stage == "graph") return to_text(*implementation_->reference_graph);
+  Implementation::Execution& execution =
+      input_extents.empty() ? implementation_->newest() : implementation_->execution_for(input_extents);
+  if (!execution.model) {
+    if (stage == "graph") return to_text(*execution.reference_graph);
     throw_caller(ErrorCode::InvalidArgument, "reference kernels have no stage {}, only graph", stage);
   }
-  return api::explain(implementation_->model->newest(), stage, filter, input_extents);
+  return api::explain(execution.model->newest(), stage, filter, input_extents);
 }
 
 std::string_view version() { return KILN_VERSION; }

@@ -198,11 +198,20 @@ class Importer::Bodies : public BodyImporter {
   Body import_body(std::string_view attribute, std::span<const Formal> formals) override {
     return importer_.import_body(proto(attribute), formals, scope_, node_);
   }
-  std::optional<std::size_t> declared_rank(std::string_view attribute, std::size_t input) const override {
-    const onnx::GraphProto& graph = proto(attribute);
-    if (input >= static_cast<std::size_t>(graph.input_size())) return std::nullopt;
-    const auto& type = graph.input(static_cast<int>(input)).type().tensor_type();
-    return type.has_shape() ? std::optional(static_cast<std::size_t>(type.shape().dim_size())) : std::nullopt;
+  std::vector<Formal> declared_inputs(std::string_view attribute) const override {
+    std::vector<Formal> formals;
+    for (const auto& input : proto(attribute).input()) {
+      const auto& type = input.type().tensor_type();
+      Formal& formal = formals.emplace_back();
+      formal.dtype = dtype_from_onnx(type.elem_type()).value_or(DType::F32);
+      if (!type.has_shape()) continue;
+      formal.shape.emplace();
+      for (const auto& dim : type.shape().dim()) {
+        const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
+        formal.shape->push_back(known ? Dim(dim.dim_value()) : kOpenExtent);
+      }
+    }
+    return formals;
   }
   std::vector<ValueId> inline_body(std::string_view attribute, std::span<const ValueId> inputs) override {
     return importer_.inline_body(proto(attribute), inputs, scope_, fmt::format("{}/{}", node_, attribute));
@@ -329,15 +338,23 @@ ValueId Importer::import_input(const onnx::ValueInfoProto& info) {
   const ValueId id = add_formal(model_graph_, declared, info.name());
   const auto& type = info.type().tensor_type();
   if (declared.container != Container::Tensor || !type.has_shape() || options_.hide_rank) return id;
+  const auto opened = options_.opened_inputs.find(info.name());
+  const bool rank_is_wrong = opened != options_.opened_inputs.end() && opened->second.rank;
+  const std::size_t rank =
+      rank_is_wrong ? *opened->second.rank : static_cast<std::size_t>(type.shape().dim_size());
   Shape shape;
-  for (const auto& dim : type.shape().dim())
-    shape.push_back(input_dim(dim, id, static_cast<std::int64_t>(shape.size())));
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const bool open = options_.hide_dims || rank_is_wrong ||
+                      (opened != options_.opened_inputs.end() && opened->second.axes.contains(axis));
+    const auto position = static_cast<std::int64_t>(axis);
+    shape.push_back(open ? fresh_dim(id, position)
+                         : input_dim(type.shape().dim(static_cast<int>(axis)), id, position));
+  }
   graph_.value(id).shape = std::move(shape);
   return id;
 }
 
 Dim Importer::input_dim(const onnx::TensorShapeProto::Dimension& dim, ValueId input, std::int64_t axis) {
-  if (options_.hide_dims) return fresh_dim(input, axis);
   // Exporters write a negative extent for one that they do not know.
   if (dim.has_dim_value() && dim.dim_value() >= 0) return dim.dim_value();
   if (!dim.has_dim_param() || is_anonymous(dim.dim_param())) return fresh_dim(input, axis);

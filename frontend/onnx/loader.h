@@ -5,10 +5,14 @@
 // read. Messages name the node, operator and value.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -26,11 +30,20 @@ struct LoadLimits {
   int nesting = 64;                                     // of graphs in nodes, and of function calls
 };
 
+// An input whose declared extents turned out wrong.
+struct OpenedInput {
+  std::optional<std::size_t> rank;  // where the declared rank is wrong: this one, with every extent open
+  std::set<std::size_t> axes;       // whose extents are open, whatever the model declares
+  auto operator<=>(const OpenedInput&) const = default;
+};
+using OpenedInputs = std::map<std::string, OpenedInput, std::less<>>;  // by name
+
 struct LoadOptions {
   // Every dim of an input becomes a Symbol of its own, whatever the model declares.
   bool hide_dims = false;
   // Inputs have no known rank either.
   bool hide_rank = false;
+  OpenedInputs opened_inputs;
   // An initializer that is also an input is by default a constant; with this, it is an input.
   bool initialized_inputs_stay_inputs = false;
   // Inputs that are to be constants.
@@ -38,12 +51,31 @@ struct LoadOptions {
   LoadLimits limits;
 };
 
-// Loads the model file at `path`; its external data lie below its folder. Large constants are spans of the
-// mapped files, which must not be truncated while the Graph or a Tensor of it lives.
-graph::Graph load_model(const std::string& path, const LoadOptions& options = {});
+// A model file's contents, from which Graphs are made. Not thread safe.
+class ModelSource {
+ public:
+  // The model file at `path`; its external data lie below its folder. Large constants of its Graphs are spans
+  // of the mapped files, which must not be truncated while it, a Graph or a Tensor of one lives.
+  static ModelSource open(const std::string& path, const LoadLimits& limits = {});
+  // A model in memory: `bytes` are read during the call only. External data lie below `folder`; with an
+  // empty one they are refused.
+  static ModelSource from_bytes(std::span<const std::byte> bytes, const std::string& folder,
+                                const LoadLimits& limits = {});
 
-// The same for a model in memory: `bytes` are read during the call only. External data lie below `folder`;
-// with an empty one they are refused.
+  ModelSource(ModelSource&&) noexcept;
+  ModelSource& operator=(ModelSource&&) noexcept;
+  ~ModelSource();
+
+  graph::Graph graph(const LoadOptions& options = {});
+
+ private:
+  struct Contents;
+  explicit ModelSource(std::unique_ptr<Contents> contents);
+  std::unique_ptr<Contents> contents_;
+};
+
+// One Graph of a file, or of bytes.
+graph::Graph load_model(const std::string& path, const LoadOptions& options = {});
 graph::Graph load_model_bytes(std::span<const std::byte> bytes, const std::string& folder,
                               const LoadOptions& options = {});
 

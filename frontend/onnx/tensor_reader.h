@@ -26,7 +26,7 @@ DType require_dtype(std::int64_t data_type, const std::string& what);
 // Where the tensors of one file keep what is not in their protobuf messages.
 struct TensorStorage {
   std::vector<std::span<const std::byte>> payloads;      // as parse() returned them
-  std::shared_ptr<const void> owner;                     // of the payloads' bytes; none: they must be copied
+  std::shared_ptr<const void> owner;                     // of the payloads' bytes
   std::optional<std::string> folder;                     // of external data; none: external data is refused
   std::int64_t max_external_bytes = INT64_MAX;           // of one file
   std::int64_t max_dense_bytes = std::int64_t{2} << 30;  // of one sparse tensor made dense

@@ -43,13 +43,12 @@ bool open_all(const std::vector<Formal>& formals, std::span<const Carried> carri
 // first execution, and again while a result differs.
 Body import_steady(Translation& node, std::vector<Formal> formals, std::span<const Carried> carried) {
   ChangingExtents& changing = node.bodies->changing_extents("body");
-  // An extent that is no number becomes a Symbol of the input's own, so nothing about it is assumed.
-  const Dim open = Dim::symbol(graph::SymbolId{0});
   while (true) {
     for (const auto& [input, axis] : changing) {
       if (axis == kAnyRank) formals[input].shape.reset();
       if (axis == kMaybeNothing) formals[input].container = graph::maybe(formals[input].container);
-      if (formals[input].shape && axis < formals[input].shape->size()) (*formals[input].shape)[axis] = open;
+      if (formals[input].shape && axis < formals[input].shape->size())
+        (*formals[input].shape)[axis] = kOpenExtent;
     }
     Body body;
     try {
@@ -159,8 +158,10 @@ void loop(Translation& node) {
   std::vector<ValueId> operands = node.inputs;
   operands.resize(std::max<std::size_t>(operands.size(), 2));
   // Both are scalars, but for bodies that declare vectors of one element.
+  const std::vector<Formal> declared = node.bodies->declared_inputs("body");
   const auto counter = [&](std::size_t input, DType dtype) -> Formal {
-    const bool vector = node.bodies->declared_rank("body", input) == std::size_t{1};
+    const bool vector =
+        input < declared.size() && declared[input].shape && declared[input].shape->size() == 1;
     return {dtype, Container::Tensor, vector ? Shape{1} : Shape{}};
   };
   std::vector<Formal> formals = {counter(0, DType::I64), counter(1, DType::I1)};
@@ -229,6 +230,40 @@ void sequence_map(Translation& node) {
   Body body = node.bodies->import_body("body", formals);
   node.outputs.resize(std::max(node.outputs.size(), body.graph->outputs.size()));
   finish_control(node, OpKind::SequenceMap, std::move(operands), std::move(body));
+}
+
+// The decoder of one step takes the prompt too where no other is given for it.
+void greedy_search(Translation& node) {
+  if (const std::int64_t type = node.take_integer("model_type", 0); type != 0) {
+    node.unsupported(fmt::format("model_type {} (0, a decoder like GPT-2, is)", type));
+  }
+  for (const char* ignored : {"vocab_size", "decoder_start_token_id"}) node.take_integer(ignored);
+  constexpr std::size_t kOperands = 7;
+  std::vector<ValueId> operands = node.inputs;
+  operands.resize(kOperands);
+  const auto import = [&](std::string_view attribute, std::string_view source, std::int64_t tokens) {
+    std::vector<Formal> formals = node.bodies->declared_inputs(source);
+    for (std::size_t i = 0; i < formals.size(); ++i) {
+      const Dim given = tokens < 0 ? kOpenExtent : Dim(tokens);
+      if (i < 3) {
+        formals[i] = {DType::I32, Container::Tensor, Shape{kOpenExtent, i < 2 ? given : kOpenExtent}};
+        continue;
+      }
+      const auto& shape = formals[i].shape;
+      if (!shape || shape->size() != 5 || !(*shape)[2].is_constant() || !(*shape)[4].is_constant()) {
+        node.invalid(fmt::format(
+            "input {} of '{}' must declare 2 x batch x heads x length x size, heads and size numbers", i,
+            source));
+      }
+      formals[i].shape = Shape{2, kOpenExtent, (*shape)[2], kOpenExtent, (*shape)[4]};
+    }
+    Body body = node.bodies->import_body(source, formals);
+    operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+    node.attributes.emplace(attribute, std::move(body.graph));
+  };
+  import("init_decoder", node.bodies->has("init_decoder") ? "init_decoder" : "decoder", -1);
+  import("decoder", "decoder", 1);
+  node.finish(OpKind::GreedySearch, std::move(operands));
 }
 
 void sequence_empty(Translation& node) {

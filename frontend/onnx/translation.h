@@ -32,6 +32,10 @@ struct Formal {
   std::optional<graph::Shape> shape;
 };
 
+// An extent of a Formal that is not known: each becomes a Symbol of the input's own, so nothing about it is
+// assumed.
+inline const graph::Dim kOpenExtent = graph::Dim::symbol(graph::SymbolId{0});
+
 // A Graph in an attribute, made for certain inputs.
 struct Body {
   std::shared_ptr<graph::Graph> graph;
@@ -53,8 +57,9 @@ class BodyImporter {
   virtual bool has(std::string_view attribute) const = 0;
   // The Graph with these inputs; throws Error (caller, invalid_model) if it declares another number of them.
   virtual Body import_body(std::string_view attribute, std::span<const Formal> formals) = 0;
-  // The rank that the Graph declares for one of its inputs, if any.
-  virtual std::optional<std::size_t> declared_rank(std::string_view attribute, std::size_t input) const = 0;
+  // What the Graph declares of its inputs; f32 of any rank where it says nothing, a Symbol for an extent that
+  // is no number.
+  virtual std::vector<Formal> declared_inputs(std::string_view attribute) const = 0;
   // Its nodes become nodes of the Graph around it, with these Values for its inputs. Returns its outputs;
   // throws Error (caller, invalid_model) if it declares another number of inputs.
   virtual std::vector<ValueId> inline_body(std::string_view attribute, std::span<const ValueId> inputs) = 0;

@@ -105,6 +105,9 @@ class Session {
   const std::vector<ValueInfo>& outputs() const;
 
   // Runs once; inputs by name in any order, every one given. The outputs are new tensors in model order.
+  // Where an input contradicts a rank or a fixed extent that the model declares, what is given counts: the
+  // log warns once, and the model is read again with those extents open; up to 16 different contradictions, a
+  // later one is an error.
   std::vector<Tensor> run(std::span<const NamedTensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<NamedTensor> inputs) const;
   // The same for models whose inputs or outputs may be sequences, optionals or maps.

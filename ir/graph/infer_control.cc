@@ -266,4 +266,26 @@ void infer_sequence_map(Graph& graph, Node& node) {
   }
 }
 
+void infer_greedy_search(Graph& graph, Node& node) {
+  Inference op(graph, node);
+  const Graph& first = body_of(op, node, "init_decoder");
+  const Graph& next = body_of(op, node, "decoder");
+  constexpr std::size_t kOperands = 7, kInputs = 3;  // of the node; of a decoder before its pasts
+  expect_inputs(op, node, kOperands + first.captures + next.captures);
+  for (const Graph* decoder : {&first, &next}) {
+    if (decoder->inputs.size() != next.inputs.size() - next.captures + decoder->captures ||
+        decoder->inputs.size() <= kInputs + decoder->captures) {
+      op.fail(ErrorCode::InvalidModel, "graph \"{}\" has {} inputs, the decoder {}", decoder->name,
+              decoder->inputs.size() - decoder->captures, next.inputs.size() - next.captures);
+    }
+    expect_outputs(op, *decoder, decoder->inputs.size() - decoder->captures - kInputs + 1);
+  }
+  const auto& prompt = op.shape_of_rank(0, 2, 2);
+  const auto length = op.elements(1);
+  Shape shape;
+  shape.push_back(prompt ? prompt->front() : op.fresh(0, 0));
+  shape.push_back(length && length->size() == 1 ? length->front() : op.fresh(0, 1));
+  op.set_shape(0, std::move(shape));
+}
+
 }  // namespace kiln::graph

@@ -354,25 +354,26 @@ void DotSite::unless_unchanged(const Operand& operand, const ContractRange& rang
   std::erase_if(key, [&](llvm::Value* value) { return code.level_of(value) == 0; });
   Builder& b = code.builder();
   llvm::Value* const slots = code.stack(static_cast<std::int64_t>(key.size() + 1) * 8);
+  // Volatile keeps the slots in memory: as registers they would live through every loop around the product.
   const auto slot = [&](std::size_t k) { return b.CreateConstGEP1_64(b.getInt64Ty(), slots, k); };
-  const auto stored = [&](std::size_t k) {
-    return b.CreateAlignedLoad(b.getInt64Ty(), slot(k), llvm::Align(8));
+  const auto store = [&](llvm::Value* value, std::size_t k) {
+    b.CreateAlignedStore(value, slot(k), llvm::Align(8), /*isVolatile=*/true);
   };
   {
     const Code::Hoist hoist(code, {});
-    b.CreateAlignedStore(code.index(0), slots, llvm::Align(8));
+    store(code.index(0), 0);
   }
-  llvm::Value* same = b.CreateICmpNE(stored(0), code.index(0));
+  key.insert(key.begin(), code.index(1));  // slot 0: whether anything has been prepared
+  llvm::Value* difference = code.index(0);
   for (std::size_t k = 0; k < key.size(); ++k) {
-    same = b.CreateAnd(same, b.CreateICmpEQ(stored(k + 1), key[k]));
+    auto* stored = b.CreateAlignedLoad(b.getInt64Ty(), slot(k), llvm::Align(8), /*isVolatile=*/true);
+    difference = b.CreateOr(difference, b.CreateXor(stored, key[k]));
   }
   code.branch(
-      same, [] { return Values{}; },
+      b.CreateICmpEQ(difference, code.index(0)), [] { return Values{}; },
       [&] {
         prepare();
-        b.CreateAlignedStore(code.index(1), slots, llvm::Align(8));
-        for (std::size_t k = 0; k < key.size(); ++k)
-          b.CreateAlignedStore(key[k], slot(k + 1), llvm::Align(8));
+        for (std::size_t k = 0; k < key.size(); ++k) store(key[k], k);
         return Values{};
       });
 }

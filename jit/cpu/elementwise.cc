@@ -61,7 +61,7 @@ llvm::Value* divide_integers(const Site& s, llvm::Value* x, llvm::Value* y, bool
   if (s.lowering.strip().active != nullptr && lane_count(by_zero->getType()) > 1) {
     reported = s.b.CreateAnd(by_zero, s.lowering.strip().active);
   }
-  s.lowering.report(s.lowering.any_lane(reported), StatusCode::DivisionByZero, nullptr);
+  s.lowering.report(reported, StatusCode::DivisionByZero, nullptr);
   llvm::Value* unsafe = by_zero;
   llvm::Value* minus_one = nullptr;
   if (s.is_signed()) {

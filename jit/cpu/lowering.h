@@ -194,8 +194,9 @@ class Lowering {
   llvm::Value* from_arguments(tile::ValueId value);  // null if it depends on anything else
 
   // --- status.cc
-  // Sets the kernel's status once if `condition` (i1) holds.
-  void report(llvm::Value* condition, StatusCode code, llvm::Value* detail);
+  // Sets the kernel's status once if `bad`, an i1 or a mask of lanes, holds anywhere; to the first such lane
+  // of `detail`, which may be null.
+  void report(llvm::Value* bad, StatusCode code, llvm::Value* detail);
   llvm::Value* any_lane(llvm::Value* mask);
 
   // --- ranges.cc: bounds of i64 values, for conditions that need no test

@@ -2,6 +2,7 @@
 #include <cstddef>
 
 #include "jit/cpu/lowering.h"
+#include "jit/cpu/types.h"
 
 namespace kiln::jit::cpu {
 
@@ -45,11 +46,18 @@ llvm::Function* report_function(llvm::Module& module) {
 
 }  // namespace
 
-void Lowering::report(llvm::Value* condition, StatusCode code, llvm::Value* detail) {
+void Lowering::report(llvm::Value* bad, StatusCode code, llvm::Value* detail) {
   if (status_ == nullptr) return;
-  code_.unlikely(condition, [&] {
-    Values arguments{status_, builder().getInt32(static_cast<std::uint32_t>(code)),
-                     detail == nullptr ? code_.index(0) : detail};
+  code_.unlikely(any_lane(bad), [&] {
+    if (detail == nullptr) {
+      detail = code_.index(0);
+    } else if (const int lanes = lane_count(bad->getType()); lane_count(detail->getType()) > 1) {
+      llvm::Value* bits = builder().CreateBitCast(bad, builder().getIntNTy(static_cast<unsigned>(lanes)));
+      llvm::Value* first = builder().CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, builder().getTrue());
+      detail =
+          builder().CreateExtractElement(detail, builder().CreateZExtOrTrunc(first, builder().getInt64Ty()));
+    }
+    Values arguments{status_, builder().getInt32(static_cast<std::uint32_t>(code)), detail};
     arguments.insert(arguments.end(), program_ids_.begin(), program_ids_.end());
     arguments.resize(3 + kMaxGridRank, code_.index(0));
     builder().CreateCall(report_function(*code_.function()->getParent()), arguments);

@@ -429,12 +429,14 @@ Coordinate Lowering::gathered(const Op& op, Path& path, const Leaf& leaf) {
   });
   const int lanes = lane_count(read->getType());
   llvm::Type* wide = with_lanes(builder().getInt64Ty(), lanes);
-  llvm::Value* got = nullptr;
+  llvm::Value* given = nullptr;
+  llvm::Value* got = nullptr;  // counted from the front
   llvm::Value* valid = nullptr;
   {
     const Code::Hoist hoist(code_, {read, extent}, strip_.load_floor);
     Builder& b = builder();
-    got = is_signed_integer(dtype) ? b.CreateSExt(read, wide) : b.CreateZExt(read, wide);
+    given = is_signed_integer(dtype) ? b.CreateSExt(read, wide) : b.CreateZExt(read, wide);
+    got = given;
     llvm::Value* n = vector_of(extent, lanes);
     if (dtype != DType::U64) {
       got =
@@ -452,7 +454,7 @@ Coordinate Lowering::gathered(const Op& op, Path& path, const Leaf& leaf) {
     if (!strip_.interior || stays_in_interior(condition)) restrict_to(holds(condition));
   }
   restrict_to(strip_.active);
-  report(any_lane(bad), StatusCode::IndexOutOfRange, lanes == 1 ? got : nullptr);
+  report(bad, StatusCode::IndexOutOfRange, given);
   if (lanes == 1) {
     index.base = got;
   } else {

@@ -31,6 +31,7 @@
 #include <llvm/TargetParser/Triple.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include "ir/base/errors.h"
 
@@ -56,13 +57,16 @@ void initialize_target_once() {
     // Passes that cost a third of the compile time and gain nothing here. The lowering lays out addresses
     // itself: loop strength reduction would leave more values alive than there are registers, and code
     // generation preparation would sink addresses back into loops. It emits strips one after the other, an
-    // order that needs few registers and that processors run out of order anyway: no second scheduler.
-    for (const auto& [name, value] :
-         {std::pair{"disable-lsr", true}, {"disable-cgp", true}, {"enable-misched", false}}) {
+    // order that needs few registers and that processors run out of order anyway: no second scheduler. What
+    // does not fit into registers is scalars of outer loops, for which no splitting over regions is worth it.
+    for (const auto& [name, value] : {std::pair{"disable-lsr", "true"},
+                                      {"disable-cgp", "true"},
+                                      {"enable-misched", "false"},
+                                      {"grow-region-complexity-budget", "0"}}) {
       auto& options = llvm::cl::getRegisteredOptions();
       const auto option = options.find(name);
-      require(option != options.end(), "LLVM has no option {}", name);
-      static_cast<llvm::cl::opt<bool>*>(option->second)->setValue(value);
+      require(option != options.end() && !option->second->addOccurrence(0, name, value), "LLVM takes no -{}={}",
+              name, value);
     }
   });
 }
@@ -188,8 +192,14 @@ class Compiler {
   int spills() const { return diagnostics_->spills(); }
 
  private:
-  // The lowering emits final vector code; SROA turns its small register tiles into SSA values.
+  // The lowering emits final vector code; SROA turns its small register tiles into SSA values. Each block costs
+  // in dozens of passes, so that those which only follow another are joined to it.
   void optimize(llvm::Module& module) {
+    for (llvm::Function& function : module) {
+      for (llvm::BasicBlock& block : llvm::make_early_inc_range(function)) {
+        llvm::MergeBlockIntoPredecessor(&block);
+      }
+    }
     llvm::FunctionPassManager function_passes;
     function_passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
     function_passes.addPass(llvm::EarlyCSEPass());

@@ -96,8 +96,9 @@ TEST_F(CommandLine, WrongInputsGiveOneLineAndStatus1) {
   fail({"run", model, "--shape", "image:2x1x8x8", "--dim", "bacth=8"}, 1, "no dimension bacth");
   fail({"run", model, "--shape", "image:2x1x8x8", "--dim", "batch=3"}, 1,
        "dimension batch is 3 elsewhere, but 2 in input image");
-  fail({"run", model, "--shape", "image:2x1x8"}, 1, "image has shape 2x1x8");
-  fail({"run", model, "--shape", "image:2x1x8x9"}, 1, "image has shape 2x1x8x9");
+  fail({"run", model, "--shape", "image:2x1x8"}, 1, "input image is 2x1x8, the model declares batchx1x8x8");
+  fail({"run", model, "--shape", "image:2x1x8x9"}, 1,
+       "input image is 2x1x8x9, the model declares batchx1x8x8");
   fail({"run", model, "--shape", "image:2x1x8xy"}, 1, "y is no extent");
   fail({"run", model, "--shape", "picture:2x1x8x8"}, 1, "no input picture; its inputs are: image");
   fail({"run", model, "--input", "picture=a.npy"}, 1, "no input picture; its inputs are: image");

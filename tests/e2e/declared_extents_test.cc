@@ -1,0 +1,142 @@
+// Extents that a model declares for its inputs and that a run contradicts: what is given counts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kiln/kiln.h>
+
+#include "tests/frontend/model_builder.h"
+
+namespace kiln {
+namespace {
+
+using frontend::testing::graph_attribute;
+using frontend::testing::ModelBuilder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+Tensor floats(Extents extents, const std::vector<float>& values) {
+  return Tensor::from(DType::F32, std::move(extents), std::span<const float>(values));
+}
+
+std::vector<float> elements(const Tensor& tensor) {
+  const auto values = tensor.as<float>();
+  return {values.begin(), values.end()};
+}
+
+class DeclaredExtents : public ::testing::TestWithParam<KernelChoice> {
+ protected:
+  Session load(const ModelBuilder& model) {
+    const std::string bytes = model.bytes();
+    Options options;
+    options.cache = "off";
+    options.kernels = GetParam();
+    options.log = [this](std::string_view line) {
+      if (line.find("declares") != std::string_view::npos) warnings_.emplace_back(line);
+    };
+    return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
+  }
+
+  std::vector<std::string> warnings_;
+};
+
+// y = x + bias, x declared as 1 x 3.
+ModelBuilder biased() {
+  ModelBuilder model(18);
+  model.input("x", {1, 3}).floats("bias", {3}, {10, 20, 30});
+  model.node("Add", {"x", "bias"}, {"y"});
+  return model.output("y");
+}
+
+TEST_P(DeclaredExtents, AnotherBatchRunsAfterOneWarning) {
+  const Session session = load(biased());
+  EXPECT_THAT(elements(session.run({{"x", floats({1, 3}, {1, 2, 3})}})[0]), ElementsAre(11, 22, 33));
+  EXPECT_THAT(warnings_, SizeIs(0));
+  const auto given = session.run({{"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})}});
+  EXPECT_EQ(given[0].extents(), (Extents{2, 3}));
+  EXPECT_THAT(elements(given[0]), ElementsAre(11, 22, 33, 14, 25, 36));
+  ASSERT_THAT(warnings_, SizeIs(1));
+  EXPECT_THAT(warnings_[0], HasSubstr("input x is 2x3, the model declares 1x3"));
+  EXPECT_THAT(session.run({{"x", floats({0, 3}, {})}})[0].extents(), ElementsAre(0, 3));
+  EXPECT_THAT(warnings_, SizeIs(1));
+  EXPECT_THAT(elements(session.run({{"x", floats({1, 3}, {1, 2, 3})}})[0]), ElementsAre(11, 22, 33));
+}
+
+TEST_P(DeclaredExtents, AnotherRankRuns) {
+  const Session session = load(biased());
+  EXPECT_THAT(elements(session.run({{"x", floats({3}, {1, 2, 3})}})[0]), ElementsAre(11, 22, 33));
+  EXPECT_EQ(session.run({{"x", floats({1, 2, 1, 3}, {1, 2, 3, 4, 5, 6})}})[0].extents(),
+            (Extents{1, 2, 1, 3}));
+  EXPECT_THAT(warnings_, SizeIs(2));
+}
+
+TEST_P(DeclaredExtents, WhatCannotBeNamesInputAndNode) {
+  const Session session = load(biased());
+  try {
+    session.run({{"x", floats({1, 4}, {1, 2, 3, 4})}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Caller);
+    EXPECT_THAT(error.what(), HasSubstr("input x is 1x4, the model declares 1x3"));
+  }
+  EXPECT_THAT(elements(session.run({{"x", floats({1, 3}, {1, 2, 3})}})[0]), ElementsAre(11, 22, 33));
+}
+
+// A branch that the declared extents decide while loading.
+TEST_P(DeclaredExtents, WhatTheyDecidedIsDecidedAnew) {
+  ModelBuilder model(18);
+  model.input("x", {1, 3}).integers("one", {1}, {1}).integers("zero", {1}, {0});
+  model.node("Shape", {"x"}, {"shape"});
+  model.node("Slice", {"shape", "zero", "one"}, {"batch"});
+  model.node("Equal", {"batch", "one"}, {"single"});
+  auto& branch = model.node("If", {"single"}, {"y"});
+  auto& then = graph_attribute(branch, "then_branch");
+  ModelBuilder::add_node(*then.mutable_node(), "Neg", {"x"}, {"a"});
+  then.add_output()->set_name("a");
+  auto& otherwise = graph_attribute(branch, "else_branch");
+  ModelBuilder::add_node(*otherwise.mutable_node(), "Abs", {"x"}, {"b"});
+  otherwise.add_output()->set_name("b");
+  model.output("y");
+  const Session session = load(model);
+  EXPECT_THAT(elements(session.run({{"x", floats({1, 3}, {-1, 2, 3})}})[0]), ElementsAre(1, -2, -3));
+  EXPECT_THAT(elements(session.run({{"x", floats({2, 1}, {-1, 2})}})[0]), ElementsAre(1, 2));
+  EXPECT_THAT(elements(session.run({{"x", floats({1, 3}, {-1, 2, 3})}})[0]), ElementsAre(1, -2, -3));
+}
+
+// There is an end to what contradictions can make a Session hold, and symbols still bind.
+TEST_P(DeclaredExtents, EveryContradictionIsRight) {
+  ModelBuilder model(18);
+  model.input("a", {1, 1, 1, 1, "n"}).input("b", {1, 1, 1, 1, "n"});
+  model.node("Add", {"a", "b"}, {"y"});
+  model.output("y");
+  const Session session = load(model);
+  for (unsigned wrong = 0; wrong < 16; ++wrong) {
+    Extents extents;
+    std::int64_t count = 2;
+    for (unsigned axis = 0; axis < 4; ++axis) {
+      extents.push_back((wrong >> axis & 1) != 0 ? 2 : 1);
+      count *= extents.back();
+    }
+    extents.push_back(2);
+    const std::vector<float> values(static_cast<std::size_t>(count), 1.5F);
+    const auto y = session.run({{"a", floats(extents, values)}, {"b", floats({1, 1, 1, 1, 2}, {1, 2})}});
+    EXPECT_EQ(y[0].extents(), extents);
+    EXPECT_EQ(elements(y[0])[0], 2.5F);
+    EXPECT_EQ(elements(y[0]).back(), 3.5F);
+  }
+  if (GetParam() != KernelChoice::Generated) return;
+  try {
+    session.run({{"a", floats({1, 1, 1, 2, 2}, {1, 2, 3, 4})}, {"b", floats({1, 1, 1, 1, 1}, {1})}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("dimension n is 2 by input a and 1 by input b"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, DeclaredExtents,
+                         ::testing::Values(KernelChoice::Generated, KernelChoice::Reference),
+                         [](const auto& kernels) {
+                           return kernels.param == KernelChoice::Generated ? "generated" : "reference";
+                         });
+
+}  // namespace
+}  // namespace kiln
