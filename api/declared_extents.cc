@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/inputs.h"
+
 namespace kiln::api {
 namespace {
 
@@ -41,7 +43,9 @@ std::string declared_text(const ValueInfo& info) {
 
 frontend::OpenedInputs wrong_inputs(std::span<const ValueInfo> declared, std::span<const Datum> given) {
   for (std::size_t i = 0; i < std::min(declared.size(), given.size()); ++i) {
-    if (given[i].is_tensor() && given[i].tensor().dtype() != declared[i].dtype) return {};
+    if (!given[i].is_tensor()) continue;
+    const Tensor& tensor = given[i].tensor();
+    if (tensor.dtype() != declared[i].dtype || !runtime::has_elements(tensor)) return {};
   }
   return find_wrong(declared, given.size(), [&](std::size_t i) {
     return given[i].is_tensor() ? &given[i].tensor().extents() : nullptr;
@@ -49,6 +53,9 @@ frontend::OpenedInputs wrong_inputs(std::span<const ValueInfo> declared, std::sp
 }
 
 frontend::OpenedInputs wrong_inputs(std::span<const ValueInfo> declared, std::span<const Extents> given) {
+  for (const Extents& extents : given) {
+    if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 0; })) return {};
+  }
   return find_wrong(declared, given.size(), [&](std::size_t i) { return &given[i]; });
 }
 

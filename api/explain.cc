@@ -23,7 +23,7 @@ std::string title(const Model& model, const CompiledRegion& region) {
 std::string regions_text(const Model& model, std::string_view filter) {
   std::string text;
   for (const std::string& decision : model.decisions()) {
-    if (decision.find(filter) != std::string::npos) text += decision + "\n";
+    if (decision.find(filter) != std::string::npos) text += printable(decision) + "\n";
   }
   return text;
 }
@@ -36,13 +36,15 @@ std::string kernels_text(const Model& model, std::string_view filter,
     const std::string name = title(model, region);
     if (name.find(filter) == std::string::npos) continue;
     if (!region.generated()) {
-      text += fmt::format("// {}: reference kernels: {}\n\n", name, region.fallback_reason);
+      text += fmt::format("// {}: {}\n\n", printable(name),
+                          region.control ? std::string(runtime::kRunsGraphs)
+                                         : "reference kernels: " + printable(region.fallback_reason));
       continue;
     }
     for (const runtime::Variant& variant : region.variants) {
       for (const auto* launches : {&variant.program.prepare, &variant.program.kernels}) {
         for (const templates::KernelLaunch& launch : *launches) {
-          text += fmt::format("// {}: template {}, variant {}\n{}\n", name, region.source->name,
+          text += fmt::format("// {}: template {}, variant {}\n{}\n", printable(name), region.source->name,
                               variant.choice.name, print(launch));
         }
       }
@@ -61,17 +63,26 @@ std::string listing_text(const Model& model, std::string_view filter, jit::Listi
 
 std::string explain(runtime::SessionCore& core, std::string_view stage, std::string_view filter,
                     std::span<const Extents> input_extents) {
-  const Model& model = core.model();
-  if (stage == "graph") return to_text(model.graph());
-  if (stage == "regions") return regions_text(model, filter);
-  if (stage == "plan") return to_text(*core.plan(input_extents), model);
+  if (stage == "graph") return to_text(core.model().graph());
+  if (stage == "plan") return to_text(*core.plan(input_extents), core.model());
+  // Of the model, and of every Graph in its nodes.
+  const auto of_each = [&](const std::function<std::string(const Model&)>& text_of) {
+    std::string text;
+    core.visit([&](const runtime::SessionCore& each) { text += text_of(each.model()); });
+    return text;
+  };
+  if (stage == "regions") return of_each([&](const Model& model) { return regions_text(model, filter); });
   core.build();
   if (stage == "tile") {
-    return kernels_text(model, filter,
-                        [](const templates::KernelLaunch& launch) { return print(launch.kernel); });
+    return of_each([&](const Model& model) {
+      return kernels_text(model, filter,
+                          [](const templates::KernelLaunch& launch) { return print(launch.kernel); });
+    });
   }
-  if (stage == "llvm") return listing_text(model, filter, jit::Listing::LlvmIr);
-  if (stage == "asm") return listing_text(model, filter, jit::Listing::Assembly);
+  if (stage == "llvm" || stage == "asm") {
+    const jit::Listing listing = stage == "llvm" ? jit::Listing::LlvmIr : jit::Listing::Assembly;
+    return of_each([&](const Model& model) { return listing_text(model, filter, listing); });
+  }
   throw_caller(ErrorCode::InvalidArgument,
                "unknown stage {}, expected graph, regions, plan, tile, llvm or asm", stage);
 }

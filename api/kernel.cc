@@ -15,6 +15,7 @@
 #include "jit/compile.h"
 #include "jit/load/loader.h"
 #include "jit/status.h"
+#include "runtime/inputs.h"
 
 namespace kiln {
 namespace {
@@ -50,6 +51,10 @@ const char* access_name(tile::Access access) {
 // Throws unless a dense tensor can be the memory view that a parameter wants.
 void check_view(const tile::Kernel& kernel, std::size_t index, const tile::Type& type, const Tensor& tensor) {
   const std::string where = fmt::format("argument {} of kernel {}", index, kernel.name);
+  if (!runtime::has_elements(tensor)) {
+    throw_caller(ErrorCode::InvalidArgument,
+                 "{} has no elements: the Tensor was default-constructed or moved from", where);
+  }
   if (tensor.dtype() != type.element) {
     throw_caller(ErrorCode::TypeMismatch, "{} has dtype {}, expected {}", where, name(tensor.dtype()),
                  name(type.element));

@@ -15,6 +15,7 @@
 #include "ir/base/errors.h"
 #include "jit/cache/store.h"
 #include "kernels_ref/reference.h"
+#include "runtime/inputs.h"
 #include "runtime/passes/passes.h"
 #include "runtime/thread_pool.h"
 
@@ -25,8 +26,15 @@ frontend::LoadOptions load_options(const Options& options) {
   frontend::LoadOptions load;
   load.hide_dims = options.ignore_declared_dims;
   load.hide_rank = options.ignore_declared_ranks;
-  for (const NamedTensor& constant : options.constant_inputs)
-    load.constant_inputs[constant.name] = constant.tensor;
+  for (const auto& [name, tensor] : options.constant_inputs) {
+    if (!runtime::has_elements(tensor)) {
+      throw_caller(ErrorCode::InvalidArgument,
+                   "constant input {} has no elements: the Tensor was default-constructed or moved from",
+                   name);
+    }
+    if (!load.constant_inputs.emplace(name, tensor).second)
+      throw_caller(ErrorCode::InvalidArgument, "constant input {} is given twice", name);
+  }
   return load;
 }
 
@@ -47,16 +55,17 @@ ValueInfo describe(const graph::Graph& graph, graph::ValueId id) {
   return info;
 }
 
-std::shared_ptr<jit::KernelService> make_kernels(const Options& options) {
-  std::shared_ptr<jit::Store> store;
-  const std::string path = options.cache == "off" ? "" : api::cache_path(options.cache);
-  if (!path.empty()) {
-    jit::StoreOptions store_options;
-    store_options.path = path;
-    store_options.log = options.log;
-    store = std::make_shared<jit::Store>(std::move(store_options));
+// Null without a cache.
+std::shared_ptr<jit::Store> open_store(const Options& options) {
+  if (options.cache == "off") return nullptr;
+  jit::StoreOptions store;
+  store.path = api::cache_path(options.cache);
+  store.warn = options.warn;
+  if (!store.path.empty()) return std::make_shared<jit::Store>(std::move(store));
+  if (options.warn) {
+    options.warn(fmt::format("kernel cache: none is used: {}, or \"off\"", api::kNoCachePath));
   }
-  return std::make_shared<jit::KernelService>(std::move(store));
+  return nullptr;
 }
 
 const Tensor& content(const NamedTensor& named) { return named.tensor; }
@@ -107,11 +116,14 @@ auto within_memory(const Body& body) {
 }  // namespace
 
 Session::Implementation::Implementation(frontend::ModelSource source, const Options& given)
-    : options(given),
+    : options(api::checked(given)),
       parallelism{.pool = &runtime::ThreadPool::process(), .threads = api::thread_count(options.threads)},
       source_(std::move(source)) {
-  if (options.kernels == KernelChoice::Generated) kernels = make_kernels(options);
-  graph::Graph graph = source_.graph(load_options(options));
+  if (options.kernels == KernelChoice::Generated)
+    kernels = std::make_shared<jit::KernelService>(open_store(options));
+  frontend::LoadOptions load = load_options(options);
+  load.warn = options.warn;
+  graph::Graph graph = source_.graph(load);
   for (const graph::ValueId id : graph.inputs) inputs.push_back(describe(graph, id));
   for (const graph::ValueId id : graph.outputs) outputs.push_back(describe(graph, id));
   make_execution(std::move(graph), declared_);
@@ -129,12 +141,6 @@ void Session::Implementation::make_execution(graph::Graph graph, Execution& exec
                                                 .strict = options.strict,
                                                 .log = options.log},
                           parallelism, options.memory_limit);
-}
-
-std::vector<Extents> Session::Implementation::extents_of(std::span<const Datum> data) {
-  std::vector<Extents> extents;
-  for (const Datum& datum : data) extents.push_back(datum.is_tensor() ? datum.tensor().extents() : Extents());
-  return extents;
 }
 
 Session::Implementation::Execution& Session::Implementation::execution_for(std::span<const Extents> extents) {
@@ -159,9 +165,8 @@ Session::Implementation::Execution& Session::Implementation::opened_execution(
   load.opened_inputs = opened;
   auto execution = std::make_unique<Execution>();
   make_execution(source_.graph(load), *execution);
-  if (options.log) {
-    options.log(fmt::format("warning: {}: what is given counts", api::describe(wrong, inputs, extents)));
-  }
+  if (options.warn)
+    options.warn(fmt::format("{}: what is given counts", api::describe(wrong, inputs, extents)));
   return *(opened_[opened] = std::move(execution));
 }
 
@@ -169,7 +174,7 @@ template <typename Body>
 auto Session::Implementation::with_execution(std::span<const Datum> data, const Body& body) {
   const frontend::OpenedInputs wrong = api::wrong_inputs(inputs, data);
   if (wrong.empty()) return body(*(newest_ = &declared_));
-  const std::vector<Extents> extents = extents_of(data);
+  const std::vector<Extents> extents = runtime::extents_of(data);
   try {
     return body(*(newest_ = &opened_execution(wrong, extents)));
   } catch (Error& error) {
@@ -177,8 +182,18 @@ auto Session::Implementation::with_execution(std::span<const Datum> data, const 
   }
 }
 
-void Session::Implementation::run(std::span<const Datum> data, std::span<Datum> results) {
-  with_execution(data, [&](Execution& execution) { execution.model->for_inputs(data).run(data, results); });
+std::vector<Datum> Session::Implementation::run_into(std::span<const Datum> data,
+                                                     std::span<const Tensor> given) {
+  if (!kernels) {
+    std::vector<Datum> results = run(data);
+    if (given.size() != results.size()) {
+      throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", given.size(), results.size());
+    }
+    return results;
+  }
+  std::vector<Datum> filled(given.begin(), given.end());
+  with_execution(data, [&](Execution& execution) { execution.model->for_inputs(data).run(data, filled); });
+  return filled;
 }
 
 std::vector<Datum> Session::Implementation::run(std::span<const Datum> data) {
@@ -190,12 +205,9 @@ std::vector<Datum> Session::Implementation::run(std::span<const Datum> data) {
 
 std::vector<Datum> Session::Implementation::evaluate(const graph::Graph& graph,
                                                      std::span<const Datum> data) const {
-  for (std::size_t i = 0; i < data.size() && i < inputs.size(); ++i) {
-    if (data[i].is_tensor() && data[i].tensor().dtype() != inputs[i].dtype) {
-      throw_caller(ErrorCode::TypeMismatch, "input {} has dtype {}, expected {}", inputs[i].name,
-                   name(data[i].tensor().dtype()), name(inputs[i].dtype));
-    }
-  }
+  runtime::check_inputs(graph, data);
+  graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
+  runtime::bind_extents(graph, runtime::extents_of(data), bindings);
   const reference::ParallelFor parallel = [this](std::int64_t count, std::int64_t grain,
                                                  const reference::RangeBody& body) {
     parallelism.pool->parallel_for(
@@ -225,18 +237,31 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-const std::vector<ValueInfo>& Session::inputs() const { return implementation_->inputs; }
-const std::vector<ValueInfo>& Session::outputs() const { return implementation_->outputs; }
+Session::Implementation& Session::implementation() const {
+  if (!implementation_)
+    throw_caller(ErrorCode::InvalidArgument, "the Session was moved from; use the one that it was moved to");
+  return *implementation_;
+}
+
+const std::vector<ValueInfo>& Session::inputs() const { return implementation().inputs; }
+const std::vector<ValueInfo>& Session::outputs() const { return implementation().outputs; }
 
 std::vector<Datum> Session::run(std::span<const NamedDatum> inputs) const {
-  return within_memory([&] { return implementation_->run(in_model_order(implementation_->inputs, inputs)); });
+  Implementation& model = implementation();
+  return within_memory([&] { return model.run(in_model_order(model.inputs, inputs)); });
 }
 
 std::vector<Tensor> Session::run(std::span<const NamedTensor> inputs) const {
-  std::vector<Datum> data =
-      within_memory([&] { return implementation_->run(in_model_order(implementation_->inputs, inputs)); });
+  Implementation& model = implementation();
+  std::vector<Datum> data = within_memory([&] { return model.run(in_model_order(model.inputs, inputs)); });
   std::vector<Tensor> outputs;
-  for (Datum& output : data) outputs.push_back(std::move(output.tensor()));
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (!data[i].is_tensor()) {
+      throw_caller(ErrorCode::TypeMismatch, "output {} is {}, no tensor: run with kiln::NamedDatum",
+                   model.outputs[i].name, to_string(data[i]));
+    }
+    outputs.push_back(std::move(data[i].tensor()));
+  }
   return outputs;
 }
 
@@ -245,31 +270,30 @@ std::vector<Tensor> Session::run(std::initializer_list<NamedTensor> inputs) cons
 }
 
 void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
-  const std::vector<Datum> data(inputs.begin(), inputs.end());
-  if (implementation_->kernels) {
-    std::vector<Datum> filled(outputs.begin(), outputs.end());
-    within_memory([&] { implementation_->run(data, filled); });
-    return;
-  }
-  const std::vector<Datum> results = within_memory([&] { return implementation_->run(data); });
-  if (outputs.size() != results.size()) {
-    throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(), results.size());
-  }
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const Tensor& result = results[i].tensor();
-    if (outputs[i].dtype() != result.dtype() || outputs[i].extents() != result.extents()) {
-      throw_caller(ErrorCode::ShapeMismatch, "output {} is given as {} {}, expected {} {}",
-                   implementation_->outputs[i].name, name(outputs[i].dtype()),
-                   to_string(outputs[i].extents()), name(result.dtype()), to_string(result.extents()));
+  Implementation& model = implementation();
+  within_memory([&] {
+    const std::vector<Datum> data(inputs.begin(), inputs.end());
+    const std::vector<Datum> results = model.run_into(data, outputs);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Tensor& result = results[i].tensor();
+      if (result.data() == outputs[i].data()) continue;  // made in place
+      runtime::check_output(model.outputs[i].name, outputs[i], result.dtype(), result.extents());
+      outputs[i].copy_from(result);
     }
-    std::copy_n(result.data(), result.byte_size(), outputs[i].mutable_data());
-  }
+  });
 }
 
 std::vector<std::optional<std::vector<std::int64_t>>> Session::output_extents(
     std::span<const std::vector<std::int64_t>> input_extents) const {
-  if (!implementation_->kernels) return std::vector<std::optional<Extents>>(implementation_->outputs.size());
-  return implementation_->execution_for(input_extents).model->general().output_extents(input_extents);
+  Implementation::Execution& execution = implementation().execution_for(input_extents);
+  return within_memory([&] {
+    if (execution.model) return execution.model->general().output_extents(input_extents);
+    const graph::Graph& graph = *execution.reference_graph;
+    graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
+    runtime::bind_extents(graph, input_extents.empty() ? runtime::declared_extents(graph) : input_extents,
+                          bindings);
+    return runtime::output_extents(graph, bindings);
+  });
 }
 
 void Session::Implementation::add_stats(const runtime::SessionCore& part, SessionStats& stats,
@@ -291,15 +315,16 @@ void Session::Implementation::add_stats(const runtime::SessionCore& part, Sessio
 }
 
 SessionStats Session::stats() const {
+  Implementation& loaded = implementation();
   SessionStats stats;
-  if (!implementation_->kernels) return stats;
-  const jit::KernelServiceStats kernels = implementation_->kernels->stats();
+  if (!loaded.kernels) return stats;
+  const jit::KernelServiceStats kernels = loaded.kernels->stats();
   stats.kernels_compiled = kernels.compiled;
   stats.kernels_from_cache = kernels.from_cache;
   stats.compile_ms_total = kernels.compile_ms_total;
   std::vector<double> milliseconds;
-  implementation_->newest().model->newest().visit(
-      [&](const runtime::SessionCore& core) { implementation_->add_stats(core, stats, milliseconds); });
+  loaded.newest().model->newest().visit(
+      [&](const runtime::SessionCore& core) { loaded.add_stats(core, stats, milliseconds); });
   if (!milliseconds.empty()) {
     const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
     std::nth_element(milliseconds.begin(), middle, milliseconds.end());
@@ -308,17 +333,18 @@ SessionStats Session::stats() const {
   return stats;
 }
 
-int Session::threads() const { return implementation_->parallelism.threads; }
+int Session::threads() const { return implementation().parallelism.threads; }
 
 std::string Session::explain(std::string_view stage, std::string_view filter,
                              std::span<const std::vector<std::int64_t>> input_extents) const {
-  Implementation::Execution& execution =
-      input_extents.empty() ? implementation_->newest() : implementation_->execution_for(input_extents);
-  if (!execution.model) {
+  Implementation& loaded = implementation();
+  return within_memory([&] {
+    Implementation::Execution& execution =
+        input_extents.empty() ? loaded.newest() : loaded.execution_for(input_extents);
+    if (execution.model) return api::explain(execution.model->newest(), stage, filter, input_extents);
     if (stage == "graph") return to_text(*execution.reference_graph);
     throw_caller(ErrorCode::InvalidArgument, "reference kernels have no stage {}, only graph", stage);
-  }
-  return api::explain(execution.model->newest(), stage, filter, input_extents);
+  });
 }
 
 std::string_view version() { return KILN_VERSION; }

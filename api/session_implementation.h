@@ -29,8 +29,8 @@ struct Session::Implementation {
   Implementation(frontend::ModelSource source, const Options& options);
 
   std::vector<Datum> run(std::span<const Datum> data);
-  // The same into memory of the caller, on generated kernels.
-  void run(std::span<const Datum> data, std::span<Datum> results);
+  // Outputs, in the memory of `given` where they could be made there.
+  std::vector<Datum> run_into(std::span<const Datum> data, std::span<const Tensor> given);
   // The one that takes inputs of these extents: that of the declared extents, or one made anew where the
   // inputs contradict them.
   Execution& execution_for(std::span<const Extents> extents);
@@ -52,7 +52,6 @@ struct Session::Implementation {
   template <typename Body>
   auto with_execution(std::span<const Datum> data, const Body& body);
   std::vector<Datum> evaluate(const graph::Graph& graph, std::span<const Datum> data) const;
-  static std::vector<Extents> extents_of(std::span<const Datum> data);
 
   std::mutex mutex_;
   frontend::ModelSource source_;

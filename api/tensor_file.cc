@@ -4,15 +4,18 @@
 #include <cctype>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <kiln/tensor_file.h>
 
 #include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
+#include "runtime/inputs.h"
 
 // The .npy format, version 1 and 2: "\x93NUMPY", two version bytes, the header's length (2 or 4 bytes,
 // little-endian), and a Python dict literal with the keys descr, fortran_order and shape; then the elements.
@@ -49,6 +52,20 @@ std::string_view field(const std::string& path, std::string_view header, std::st
   return rest;
 }
 
+// A quoted descr, such as '<f4'.
+DType parse_type(const std::string& path, std::string_view text) {
+  const std::size_t close = text.empty() ? std::string_view::npos : text.find(text.front(), 1);
+  if (close == std::string_view::npos || (text.front() != '\'' && text.front() != '"'))
+    bad_file(path, "its elements are of several fields, expected plain numbers");
+  const std::string_view descr = text.substr(1, close - 1);
+  for (const NpyType& type : kNpyTypes) {
+    if (descr == type.descr) return type.dtype;
+  }
+  std::string known;
+  for (const NpyType& type : kNpyTypes) known += fmt::format("{}{}", known.empty() ? "" : ", ", type.descr);
+  bad_file(path, fmt::format("its elements are of NumPy type {}, expected one of {}", descr, known));
+}
+
 Extents parse_shape(const std::string& path, std::string_view text) {
   const std::size_t close = text.find(')');
   if (text.empty() || text.front() != '(' || close == std::string_view::npos)
@@ -70,9 +87,15 @@ Extents parse_shape(const std::string& path, std::string_view text) {
 }
 
 Tensor read_npy(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) throw_caller(ErrorCode::NotFound, "no such file: '{}'", path);
+  if (!std::filesystem::is_regular_file(status))
+    throw_caller(ErrorCode::Io, "'{}' is not a regular file", path);
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) throw_environment(ErrorCode::Io, "cannot open {}", path);
+  if (!file) throw_environment(ErrorCode::Io, "cannot open '{}'", path);
   const std::int64_t file_bytes = file.tellg();
+  if (file_bytes == 0) bad_file(path, "it is empty");
   file.seekg(0);
   char start[8] = {};
   if (!file.read(start, 8) || std::string_view(start, 6) != kMagic)
@@ -87,20 +110,15 @@ Tensor read_npy(const std::string& path) {
   if (!file.read(header.data(), header_bytes)) bad_file(path, "its header is cut off");
   if (field(path, header, "fortran_order").starts_with("True"))
     bad_file(path, "it is in Fortran order; save it with numpy.ascontiguousarray");
-  const std::string_view descr = field(path, header, "descr");
-  std::optional<DType> dtype;
-  for (const NpyType& type : kNpyTypes) {
-    if (descr.substr(1).starts_with(type.descr)) dtype = type.dtype;
-  }
-  if (!dtype) bad_file(path, fmt::format("element type {} is unknown", descr.substr(0, 8)));
+  const DType dtype = parse_type(path, field(path, header, "descr"));
   const Extents extents = parse_shape(path, field(path, header, "shape"));
   // The size is checked against the file before anything of that size is allocated.
-  const std::int64_t bytes = byte_size(*dtype, element_count(extents));
+  const std::int64_t bytes = byte_size(dtype, element_count(extents));
   if (bytes != file_bytes - file.tellg()) {
     bad_file(path, fmt::format("{} bytes follow the header, {} of {} need {}", file_bytes - file.tellg(),
-                               to_string(extents), name(*dtype), bytes));
+                               to_string(extents), name(dtype), bytes));
   }
-  Tensor tensor(*dtype, extents);
+  Tensor tensor(dtype, extents);
   if (!file.read(reinterpret_cast<char*>(tensor.mutable_data()), bytes))
     throw_environment(ErrorCode::Io, "cannot read {}", path);
   return tensor;
@@ -146,6 +164,10 @@ Datum read_datum(const std::string& path, Container container, DType dtype) {
 }
 
 void write_tensor(const std::string& path, const Tensor& tensor, const std::string& name) {
+  if (!runtime::has_elements(tensor)) {
+    throw_caller(ErrorCode::InvalidArgument,
+                 "the tensor for {} has no elements: it was default-constructed or moved from", path);
+  }
   if (ends_with(path, ".npy")) {
     write_npy(path, tensor);
   } else if (ends_with(path, ".pb")) {

@@ -23,7 +23,10 @@ void throw_status(const KernelStatus& status, int grid_rank) {
     case StatusCode::LocalTooLarge:
       throw Error(
           ErrorKind::Caller, ErrorCode::LimitExceeded,
-          fmt::format("{} elements of kernel-local memory are more than its variant allows", status.detail),
+          fmt::format(
+              "a local of the kernel needs {} elements or more, beyond the max that it declares; raise "
+              "the max or give smaller extents",
+              status.detail),
           {{"program", where}});
     case StatusCode::Ok:
       break;

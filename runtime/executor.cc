@@ -215,7 +215,7 @@ class Run {
       const graph::Value& value = graph_.value(graph_.outputs[i]);
       if (outputs_[i].has_value() || value.dtype == DType::String || value.container != Container::Tensor)
         continue;
-      if (auto extents = try_extents(value, bindings_))
+      if (auto extents = try_extents(graph_, graph_.outputs[i], bindings_))
         outputs_[i] = Tensor(value.dtype, std::move(*extents));
     }
   }
@@ -224,13 +224,11 @@ class Run {
   void collect_outputs() {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const auto made = made_.find(graph_.outputs[i].index);
+      const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), graph_.outputs[i]);
       if (made != made_.end()) {
         outputs_[i] = made->second;
-      } else if (!outputs_[i].has_value()) {
-        const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), graph_.outputs[i]);
-        if (input != graph_.inputs.end()) {
-          outputs_[i] = with_own_memory(inputs_[static_cast<std::size_t>(input - graph_.inputs.begin())]);
-        }
+      } else if (input != graph_.inputs.end()) {
+        outputs_[i] = with_own_memory(inputs_[static_cast<std::size_t>(input - graph_.inputs.begin())]);
       }
     }
   }

@@ -131,6 +131,7 @@ void Model::add_region(const graph::Region& region, bool may_split) {
   compiled.region = region;
   if (contract(graph_.node(region.root).op).fusion == graph::FusionClass::Control) {
     compiled.control = true;
+    decisions_.push_back(fmt::format("{} {}", describe(graph_, region), kRunsGraphs));
     regions_.push_back(std::move(compiled));
     return;
   }

@@ -43,6 +43,9 @@ struct Variant {
   std::vector<std::shared_ptr<const AlignedBuffer>> prepared;  // per program.values; null unless Prepared
 };
 
+// What is said of a Region whose node runs Graphs.
+constexpr std::string_view kRunsGraphs = "runs the graphs in it, whose regions are its own";
+
 // A Region and what runs it: compiled Variants, or reference kernels for the reason given.
 struct CompiledRegion {
   graph::Region region;

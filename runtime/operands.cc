@@ -62,19 +62,28 @@ Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> 
   return tensor;
 }
 
-std::optional<Extents> try_extents(const graph::Value& value, std::span<const std::int64_t> bindings) {
+std::optional<Extents> try_extents(const graph::Graph& graph, graph::ValueId id,
+                                   std::span<const std::int64_t> bindings) {
+  const graph::Value& value = graph.value(id);
   if (!value.shape) return std::nullopt;
-  Extents extents;
-  for (const graph::Dim& dim : *value.shape) {
-    const auto extent = dim.try_evaluate(bindings);
-    if (!extent) return std::nullopt;
-    if (*extent < 0) {
-      throw_caller(ErrorCode::ShapeMismatch, "value {} would have extent {} for these input sizes",
-                   value.name, *extent);
+  try {
+    Extents extents;
+    for (const graph::Dim& dim : *value.shape) {
+      const auto extent = dim.try_evaluate(bindings);
+      if (!extent) return std::nullopt;
+      if (*extent < 0)
+        throw_caller(ErrorCode::ShapeMismatch, "a result would have extent {} for these input sizes",
+                     *extent);
+      extents.push_back(*extent);
     }
-    extents.push_back(*extent);
+    return extents;
+  } catch (Error& error) {
+    if (value.producer) {
+      const graph::Node& node = graph.node(value.producer);
+      error.with("node", node.name).with("op", std::string(name(node.op)));
+    }
+    throw;
   }
-  return extents;
 }
 
 }  // namespace kiln::runtime

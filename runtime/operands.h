@@ -22,7 +22,8 @@ bool makes_sizes(const graph::Graph& graph, const graph::Node& node);
 Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings);
 
 // The extents of a Value for these Symbols; nothing if its rank is unknown or a Symbol unbound. Throws
-// Error (caller, shape_mismatch) for a negative one.
-std::optional<Extents> try_extents(const graph::Value& value, std::span<const std::int64_t> bindings);
+// Error (caller, shape_mismatch) that names the node for impossible ones.
+std::optional<Extents> try_extents(const graph::Graph& graph, graph::ValueId id,
+                                   std::span<const std::int64_t> bindings);
 
 }  // namespace kiln::runtime

@@ -96,14 +96,14 @@ class SegmentPlanner {
     if (!region.generated()) {
       // Reference kernels take tensors whose size shows while running, once they exist.
       return std::all_of(region.region.inputs.begin(), region.region.inputs.end(), [&](ValueId id) {
-        return graph_.value(id).constant || !graph_.value(id).layout ||
-               try_extents(graph_.value(id), bindings_);
+        return graph_.value(id).constant || !graph_.value(id).layout || try_extents(graph_, id, bindings_);
       });
     }
     for (const auto* values : {&region.region.inputs, &region.region.outputs}) {
       for (const ValueId id : *values) {
         const graph::Value& value = graph_.value(id);
-        if (!try_extents(value, bindings_) || !value.layout->offset.try_evaluate(bindings_)) return false;
+        if (!try_extents(graph_, id, bindings_) || !value.layout->offset.try_evaluate(bindings_))
+          return false;
       }
     }
     // A part of a larger tensor has strides that the sizes of the other parts decide.
@@ -116,7 +116,7 @@ class SegmentPlanner {
   bool makes_sizes(const CompiledRegion& region) const {
     for (const ValueId id : stored_values(region)) {
       const graph::Value& value = graph_.value(id);
-      if (value.shape && !try_extents(value, bindings_)) return true;
+      if (value.shape && !try_extents(graph_, id, bindings_)) return true;
     }
     return false;
   }
@@ -144,7 +144,7 @@ class SegmentPlanner {
     for (const auto& [storage, life] : lives_) {
       if (placements_.count(storage)) continue;
       const graph::Value& value = graph_.value(storage);
-      const auto extents = try_extents(value, bindings_);
+      const auto extents = try_extents(graph_, storage, bindings_);
       const auto output = std::find(graph_.outputs.begin(), graph_.outputs.end(), storage);
       if (!extents || value.dtype == DType::String || value.container != Container::Tensor) {
         placements_[storage] = {.kind = BufferRef::Kind::Tensor, .index = storage.index};
@@ -161,9 +161,10 @@ class SegmentPlanner {
     for (const ValueId storage : in_arena) {
       const Life& life = lives_[storage];
       const graph::Value& value = graph_.value(storage);
-      buffers.push_back({.bytes = byte_size(value.dtype, element_count(*try_extents(value, bindings_))),
-                         .first_step = life.first,
-                         .last_step = life.last});
+      buffers.push_back(
+          {.bytes = byte_size(value.dtype, element_count(*try_extents(graph_, storage, bindings_))),
+           .first_step = life.first,
+           .last_step = life.last});
     }
     add_workspaces(buffers);
     const MemoryPlan memory = plan_memory(buffers);
@@ -296,7 +297,7 @@ class SegmentPlanner {
     }
     segment.steps.emplace_back(std::move(step));
     for (const ValueId output : node.outputs) {
-      if (output && graph_.value(output).shape && !try_extents(graph_.value(output), bindings_)) {
+      if (output && graph_.value(output).shape && !try_extents(graph_, output, bindings_)) {
         segment.steps.emplace_back(BindStep{output});
       }
     }
@@ -326,7 +327,7 @@ class SegmentPlanner {
 
   std::optional<TensorRef> tensor_ref(ValueId id) const {
     const graph::Value& value = graph_.value(id);
-    const auto extents = try_extents(value, bindings_);
+    const auto extents = try_extents(graph_, id, bindings_);
     if (!extents || !value.layout) return std::nullopt;
     TensorRef ref{.buffer = value_buffer(id), .dtype = value.dtype, .extents = *extents, .strides = {}};
     std::int64_t expected = 1;
@@ -360,10 +361,14 @@ Segment make_segment(const Model& model, std::size_t first_region, std::uint32_t
 
 void check_guards(const Graph& graph, std::span<const std::int64_t> bindings) {
   for (const graph::Guard& guard : graph.guards) {
-    const auto left = guard.left.try_evaluate(bindings), right = guard.right.try_evaluate(bindings);
-    if (left && right && *left != *right) {
-      throw_caller(ErrorCode::ShapeMismatch, "sizes {} and {} differ where the model needs them equal: {}",
-                   *left, *right, guard.reason);
+    try {
+      const auto left = guard.left.try_evaluate(bindings), right = guard.right.try_evaluate(bindings);
+      if (left && right && *left != *right) {
+        throw_caller(ErrorCode::ShapeMismatch, "sizes {} and {} differ where the model needs them equal",
+                     *left, *right);
+      }
+    } catch (Error& error) {
+      throw error.with("where", guard.reason);
     }
   }
 }
@@ -425,12 +430,12 @@ std::string to_text(const Plan& plan, const Model& model) {
   std::string text;
   for (std::size_t i = 0; i < plan.bindings.size(); ++i) {
     if (plan.bindings[i] == graph::kUnbound) continue;
-    text += fmt::format("symbol {} = {}\n", model.graph().symbols[i].name, plan.bindings[i]);
+    text += fmt::format("symbol {} = {}\n", printable(model.graph().symbols[i].name), plan.bindings[i]);
   }
   text += fmt::format("arena {} bytes, prepared constants {} bytes, {} fallback nodes\n",
                       plan.first.arena_bytes, model.prepared_bytes(), plan.fallback_nodes);
   for (const Step& step : plan.first.steps) {
-    text += std::visit([&](const auto& s) { return step_text(s, model); }, step) + "\n";
+    text += printable(std::visit([&](const auto& s) { return step_text(s, model); }, step)) + "\n";
   }
   if (plan.first.next_region < model.regions().size()) {
     text += fmt::format("{} more regions are planned when the sizes are there\n",

@@ -1,5 +1,6 @@
 #include "runtime/session_core.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include "ir/base/errors.h"
 #include "runtime/cpu_count.h"
 #include "runtime/executor.h"
+#include "runtime/inputs.h"
 #include "runtime/operands.h"
 
 namespace kiln::runtime {
@@ -16,36 +18,6 @@ constexpr std::size_t kMaxPlans = 256;
 
 using graph::Graph;
 using graph::SymbolSource;
-
-std::string expected_shape(const Graph& graph, const graph::Value& value) {
-  if (!value.shape) return "any rank";
-  if (value.shape->empty()) return "scalar";
-  std::string text;
-  for (const graph::Dim& dim : *value.shape) {
-    if (!text.empty()) text += "x";
-    text += dim.to_string([&](graph::SymbolId id) { return graph.symbol_name(id); });
-  }
-  return text;
-}
-
-// True if `datum` is what the graph says of `value`, extents aside.
-bool is_a(const Datum& datum, const graph::Value& value) {
-  switch (value.container) {
-    case Container::Tensor:
-      return datum.is_tensor() && datum.tensor().dtype() == value.dtype;
-    case Container::Sequence:
-      return datum.is_sequence() && datum.sequence().dtype == value.dtype;
-    case Container::Optional:
-      return !datum.has_value() || (datum.is_tensor() && datum.tensor().dtype() == value.dtype);
-    case Container::OptionalSequence:
-      return !datum.has_value() || (datum.is_sequence() && datum.sequence().dtype == value.dtype);
-    case Container::Map:
-      return datum.is_map() && datum.map().values.dtype() == value.dtype;
-    case Container::MapSequence:
-      return datum.is_sequence();
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -67,14 +39,21 @@ SessionCore::SessionCore(Graph graph, ModelOptions options, const Parallelism& p
   for (std::uint32_t i = 0; i < loaded.node_count(); ++i) {
     for (const auto& [name, attribute] : loaded.node({i}).attributes) {
       const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute);
-      if (body == nullptr) continue;
-      bodies_[body->get()] =
-          std::make_unique<SessionCore>(**body, model_.options(), parallelism, memory_limit);
+      if (body == nullptr || core_of(**body) != nullptr) continue;
+      bodies_.emplace_back(
+          body->get(), std::make_unique<SessionCore>(**body, model_.options(), parallelism, memory_limit));
     }
   }
   run_body_ = [this](const Graph& body, const std::vector<Datum>& inputs) {
-    return bodies_.at(&body)->run(inputs);
+    SessionCore* core = core_of(body);
+    require(core != nullptr, "graph {} is run that no node has", body.name);
+    return core->run(inputs);
   };
+}
+
+SessionCore* SessionCore::core_of(const Graph& body) const {
+  const auto found = std::ranges::find(bodies_, &body, [](const auto& entry) { return entry.first; });
+  return found == bodies_.end() ? nullptr : found->second.get();
 }
 
 void SessionCore::build() {
@@ -87,76 +66,17 @@ void SessionCore::compile() {
   for (const auto& [graph, body] : bodies_) body->compile();
 }
 
-void SessionCore::check_inputs(std::span<const Datum> inputs) const {
-  const Graph& graph = model_.graph();
-  if (inputs.size() != graph.inputs.size()) {
-    throw_caller(ErrorCode::InvalidArgument, "got {} inputs, expected {}", inputs.size(),
-                 graph.inputs.size());
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const graph::Value& value = graph.value(graph.inputs[i]);
-    if (is_a(inputs[i], value)) continue;
-    if (value.container == Container::Tensor && inputs[i].is_tensor()) {
-      throw_caller(ErrorCode::TypeMismatch, "input {} has dtype {}, expected {}", value.name,
-                   name(inputs[i].tensor().dtype()), name(value.dtype));
-    } else {
-      throw_caller(ErrorCode::TypeMismatch, "input {} is {}, expected a {} of {}", value.name,
-                   to_string(inputs[i]), name(value.container), name(value.dtype));
-    }
-  }
-}
-
-std::vector<Extents> SessionCore::extents_of(std::span<const Datum> inputs) const {
-  std::vector<Extents> extents;
-  for (const Datum& input : inputs) {
-    extents.push_back(input.is_tensor() ? input.tensor().extents() : Extents());
-  }
-  return extents;
-}
-
-graph::Bindings SessionCore::bind(std::span<const Extents> extents, std::span<const Datum> inputs) const {
-  const Graph& graph = model_.graph();
+graph::Bindings SessionCore::bind(std::span<const Extents> extents) const {
   graph::Bindings bindings = constant_sizes_;
-  std::vector<std::size_t> bound_by(graph.symbols.size());  // the input, for messages
-  for (std::size_t i = 0; i < extents.size(); ++i) {
-    const graph::Value& value = graph.value(graph.inputs[i]);
-    if (!value.shape) continue;
-    if (value.shape->size() != extents[i].size()) {
-      throw_caller(ErrorCode::ShapeMismatch, "input {} has shape {}, expected {}", value.name,
-                   to_string(extents[i]), expected_shape(graph, value));
-    }
-    for (std::size_t axis = 0; axis < extents[i].size(); ++axis) {
-      const graph::Dim& dim = (*value.shape)[axis];
-      const std::int64_t extent = extents[i][axis];
-      const auto symbol = dim.as_symbol();
-      if (!symbol) {
-        if (dim.is_constant() && dim.constant() != extent) {
-          throw_caller(ErrorCode::ShapeMismatch, "input {} has shape {}, expected {}", value.name,
-                       to_string(extents[i]), expected_shape(graph, value));
-        }
-        continue;
-      }
-      std::int64_t& bound = bindings[symbol->index];
-      if (bound != graph::kUnbound && bound != extent) {
-        throw_caller(ErrorCode::ShapeMismatch, "dimension {} is {} by input {} and {} by input {}",
-                     graph.symbol_name(*symbol), bound,
-                     graph.value(graph.inputs[bound_by[symbol->index]]).name, extent, value.name);
-      }
-      bound = extent;
-      bound_by[symbol->index] = i;
-    }
-  }
-  for (std::size_t s = 0; s < graph.symbols.size(); ++s) {
-    const SymbolSource& source = graph.symbols[s].source;
-    if (source.kind != SymbolSource::Kind::InputElement) continue;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (graph.inputs[i] != source.value) continue;
-      const std::vector<std::int64_t> elements = inputs[i].tensor().to_integers();
-      if (source.index < static_cast<std::int64_t>(elements.size())) {
-        bindings[s] = elements[static_cast<std::size_t>(source.index)];
-      }
-    }
-  }
+  const Graph& graph = model_.graph();
+  bind_extents(graph, extents.empty() ? declared_extents(graph) : extents, bindings);
+  return bindings;
+}
+
+graph::Bindings SessionCore::bind(std::span<const Datum> inputs) const {
+  graph::Bindings bindings = constant_sizes_;
+  bind_extents(model_.graph(), extents_of(inputs), bindings);
+  bind_elements(model_.graph(), inputs, bindings);
   return bindings;
 }
 
@@ -170,16 +90,11 @@ std::shared_ptr<const Plan> SessionCore::plan_for(graph::Bindings bindings) {
 }
 
 std::shared_ptr<const Plan> SessionCore::plan(std::span<const Extents> input_extents) {
-  return plan_for(bind(input_extents, {}));
+  return plan_for(bind(input_extents));
 }
 
 std::vector<std::optional<Extents>> SessionCore::output_extents(std::span<const Extents> inputs) {
-  const graph::Bindings bindings = bind(inputs, {});
-  std::vector<std::optional<Extents>> result;
-  for (const graph::ValueId id : model_.graph().outputs) {
-    result.push_back(try_extents(model_.graph().value(id), bindings));
-  }
-  return result;
+  return runtime::output_extents(model_.graph(), bind(inputs));
 }
 
 void SessionCore::execute_plan(const Plan& plan, std::span<const Datum> inputs, std::span<Datum> outputs) {
@@ -193,8 +108,8 @@ void SessionCore::execute_plan(const Plan& plan, std::span<const Datum> inputs, 
 
 std::vector<Datum> SessionCore::run(std::span<const Datum> inputs) {
   const Graph& graph = model_.graph();
-  check_inputs(inputs);
-  const graph::Bindings bindings = bind(extents_of(inputs), inputs);
+  check_inputs(graph, inputs);
+  const graph::Bindings bindings = bind(inputs);
   const auto plan = plan_for(bindings);
   std::vector<Datum> outputs;
   for (const graph::ValueId id : graph.outputs) {
@@ -203,7 +118,7 @@ std::vector<Datum> SessionCore::run(std::span<const Datum> inputs) {
     if (is_known(value)) {
       output = elements_tensor(value, bindings);
     } else if (value.dtype != DType::String && value.container == Container::Tensor) {
-      if (auto sizes = try_extents(value, bindings)) output = Tensor(value.dtype, std::move(*sizes));
+      if (auto sizes = try_extents(graph, id, bindings)) output = Tensor(value.dtype, std::move(*sizes));
     }
     outputs.push_back(std::move(output));
   }
@@ -213,27 +128,25 @@ std::vector<Datum> SessionCore::run(std::span<const Datum> inputs) {
 
 void SessionCore::run(std::span<const Datum> inputs, std::span<Datum> outputs) {
   const Graph& graph = model_.graph();
-  check_inputs(inputs);
+  check_inputs(graph, inputs);
   if (outputs.size() != graph.outputs.size()) {
     throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(),
                  graph.outputs.size());
   }
-  const graph::Bindings bindings = bind(extents_of(inputs), inputs);
+  const graph::Bindings bindings = bind(inputs);
   const auto plan = plan_for(bindings);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const graph::Value& value = graph.value(graph.outputs[i]);
-    Extents expected;
-    if (value.shape) {
-      for (const graph::Dim& dim : *value.shape) expected.push_back(dim.try_evaluate(bindings).value_or(-1));
+    const std::optional<Extents> expected = try_extents(graph, graph.outputs[i], bindings);
+    if (!expected) {
+      throw_caller(ErrorCode::Unsupported,
+                   "the size of output {} shows only while running: use the run() that gives new tensors",
+                   value.name);
     }
     Tensor& output = outputs[i].tensor();
-    if (!value.shape || output.dtype() != value.dtype || output.extents() != expected) {
-      throw_caller(ErrorCode::ShapeMismatch, "output {} is given as {} {}, expected {} {}", value.name,
-                   name(output.dtype()), to_string(output.extents()), name(value.dtype), to_string(expected));
-    }
+    check_output(value.name, output, value.dtype, *expected);
     if (is_known(value)) {
-      const Tensor known = elements_tensor(value, bindings);
-      std::copy_n(known.data(), known.byte_size(), output.mutable_data());
+      output.copy_from(elements_tensor(value, bindings));
     }
   }
   execute_plan(*plan, inputs, outputs);

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <kiln/datum.h>
@@ -32,10 +32,12 @@ class SessionCore {
 
   // `inputs` in model order. Throws Error (caller) naming the input, got and expected extents or dtype.
   std::vector<Datum> run(std::span<const Datum> inputs);
-  // The same into memory of the caller; entries must be tensors of the outputs' dtype and extents.
+  // The same into memory of the caller; entries must be tensors of the outputs' dtype and extents. One that
+  // is made while running, such as strings, is replaced by a tensor of its own.
   void run(std::span<const Datum> inputs, std::span<Datum> outputs);
 
-  // Extents of each output; nothing where the size shows only while running.
+  // Extents of each output; nothing where the size shows only while running. No extents of inputs stand for
+  // the declared ones.
   std::vector<std::optional<Extents>> output_extents(std::span<const Extents> inputs);
 
   const Model& model() const { return model_; }
@@ -54,17 +56,17 @@ class SessionCore {
   }
 
  private:
-  graph::Bindings bind(std::span<const Extents> extents, std::span<const Datum> inputs) const;
+  graph::Bindings bind(std::span<const Extents> extents) const;  // the declared ones if none
+  graph::Bindings bind(std::span<const Datum> inputs) const;
   std::shared_ptr<const Plan> plan_for(graph::Bindings bindings);
+  SessionCore* core_of(const graph::Graph& body) const;  // null if it is not in a node
   void execute_plan(const Plan& plan, std::span<const Datum> inputs, std::span<Datum> outputs);
-  void check_inputs(std::span<const Datum> inputs) const;
-  std::vector<Extents> extents_of(std::span<const Datum> inputs) const;
 
   Model model_;
   // Sizes of results that folding has made constants: no Step is left to tell them.
   graph::Bindings constant_sizes_;
   // Of the Graphs in nodes, which run with Plans of their own.
-  std::map<const graph::Graph*, std::unique_ptr<SessionCore>> bodies_;
+  std::vector<std::pair<const graph::Graph*, std::unique_ptr<SessionCore>>> bodies_;
   reference::RunBody run_body_;
   Parallelism parallelism_;
   ArenaPool arenas_;

@@ -7,6 +7,7 @@
 #include "ir/graph/contract.h"
 #include "ir/graph/operands.h"
 #include "ir/graph/specialise.h"
+#include "runtime/inputs.h"
 
 namespace kiln::runtime {
 namespace {
@@ -115,13 +116,10 @@ std::unique_ptr<SessionCore> Specialisations::make(Graph graph) const {
 std::optional<std::string> Specialisations::key(std::span<const Datum> inputs) const {
   std::string key;
   for (const std::size_t i : open_ranks_) {
-    if (!inputs[i].is_tensor()) return std::nullopt;
     key += fmt::format("r{};", inputs[i].tensor().rank());
   }
   for (const std::size_t i : telling_) {
-    if (!inputs[i].is_tensor()) return std::nullopt;
     const Tensor& tensor = inputs[i].tensor();
-    if (tensor.dtype() != graph_.value(graph_.inputs[i]).dtype) return std::nullopt;
     if (tensor.elements() > static_cast<std::int64_t>(graph::kMaxKnownElements)) return std::nullopt;
     key += to_string(tensor.extents()) + ":";
     key.append(reinterpret_cast<const char*>(tensor.data()), static_cast<std::size_t>(tensor.byte_size()));
@@ -140,7 +138,7 @@ Graph Specialisations::specialised(std::span<const Datum> inputs) const {
 
 SessionCore& Specialisations::for_inputs(std::span<const Datum> inputs) {
   if (telling_.empty() && open_ranks_.empty()) return *general_;
-  if (inputs.size() != graph_.inputs.size()) return general();  // which says what is wrong
+  check_inputs(graph_, inputs);
   const std::optional<std::string> facts = key(inputs);
   if (!facts) return general();
   {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include "tools/arguments.h"
 #include "tools/command.h"
 
 namespace kiln::tools {
@@ -34,16 +35,17 @@ double percentile(const std::vector<double>& sorted, double fraction) {
 }
 
 void bench(const GlobalOptions& global, const BenchOptions& options) {
+  options.inputs.check();
   Progress progress;
   progress.show("loading " + options.model);
   auto start = Clock::now();
   const Session session = Session::load(options.model, global.session_options());
   const double load_ms = milliseconds(Clock::now() - start);
-  const std::vector<NamedDatum> inputs = make_inputs(session, options.inputs);
-  const std::span<const NamedDatum> named(inputs);
+  const ModelInputs inputs = make_inputs(session, options.inputs);
+  const std::span<const NamedDatum> named(inputs.data);
   progress.show("compiling");
   start = Clock::now();
-  session.run(named);
+  run_once(session, inputs);
   const double first_run_ms = milliseconds(Clock::now() - start);
   for (int i = 0; i < options.warmup; ++i) session.run(named);
   std::vector<double> times;
@@ -59,7 +61,7 @@ void bench(const GlobalOptions& global, const BenchOptions& options) {
   getrusage(RUSAGE_SELF, &usage);
   const SessionStats stats = session.stats();
   const nlohmann::ordered_json line = {
-      {"model", std::filesystem::path(options.model).filename().string()},
+      {"model", printable(std::filesystem::path(options.model).filename().string())},
       {"device", global.device},
       {"target", global.target},
       {"kernels", global.kernels},
@@ -91,13 +93,11 @@ void bench(const GlobalOptions& global, const BenchOptions& options) {
 void add_bench(CLI::App& app, const GlobalOptions& global, int&) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "measure the latency of a model");
-  command->add_option("model", options->model, "ONNX file")->type_name("MODEL")->required();
-  command->add_option("--warmup", options->warmup, "runs that are not measured")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured runs")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
+  add_value(*command, "model", options->model, parse_text, "ONNX file")->type_name("MODEL")->required();
+  add_value(*command, "--warmup", options->warmup, whole_from(0, 1000000), "runs that are not measured")
+      ->type_name("N");
+  add_value(*command, "--iterations", options->iterations, whole_from(1, 1000000), "measured runs")
+      ->type_name("N");
   command->add_flag("--json", options->json, "one line of JSON");
   options->inputs.add_to(*command, true);
   command->footer(

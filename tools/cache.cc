@@ -1,24 +1,28 @@
 #include <ctime>
-#include <limits>
 #include <memory>
+#include <optional>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <kiln/cache.h>
 
+#include "tools/arguments.h"
 #include "tools/command.h"
 
 namespace kiln::tools {
 namespace {
 
 const std::string& cache_file(const GlobalOptions& global) {
-  if (global.cache == "off")
-    throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, "--cache off leaves no cache to look at");
+  if (global.cache == "off") bad_argument("--cache", "off leaves no cache to look at");
   return global.cache;
 }
 
 void list(const GlobalOptions& global) {
-  for (const CacheEntry& entry : cache_entries(cache_file(global))) {
+  for (const CacheEntry& entry : cache_entries(cache_file(global), warn)) {
+    if (entry.damaged) {
+      fmt::print("{}  damaged: kiln cache verify removes it\n", entry.key);
+      continue;
+    }
     const std::time_t seconds = entry.accessed_microseconds / 1'000'000;
     fmt::print("{}  {:>8} bytes  {:>7.2f} ms  {:%F %T}{}\n", entry.key, entry.bytes, entry.compile_ms,
                fmt::gmtime(seconds), entry.usable ? "" : "  (of another build)");
@@ -26,15 +30,15 @@ void list(const GlobalOptions& global) {
 }
 
 void stats(const GlobalOptions& global) {
-  const CacheStats stats = cache_stats(cache_file(global));
-  fmt::print("file       {}\nkernels    {}\nbytes      {}\nmax bytes  {}\non disk    {}\n", stats.path,
-             stats.kernels, stats.bytes, stats.max_bytes, stats.file_bytes);
+  const CacheStats stats = cache_stats(cache_file(global), warn);
+  fmt::print("file       {}\nkernels    {}\nbytes      {}\nmax bytes  {}\non disk    {}\n",
+             printable(stats.path), stats.kernels, stats.bytes, stats.max_bytes, stats.file_bytes);
 }
 
 void verify(const GlobalOptions& global, int& exit_status) {
-  const CacheCheck check = verify_cache(cache_file(global));
+  const CacheCheck check = verify_cache(cache_file(global), warn);
   fmt::print("{} kernels checked, {} damaged and removed\n", check.checked, check.removed);
-  if (check.removed > 0) exit_status = 1;
+  if (check.removed > 0 || check.rebuilt) exit_status = 1;
 }
 
 }  // namespace
@@ -46,15 +50,15 @@ void add_cache(CLI::App& app, const GlobalOptions& global, int& exit_status) {
     list(global);
   });
   command->add_subcommand("stats", "count kernels and bytes")->callback([&global] { stats(global); });
-  command->add_subcommand("verify", "check every byte, remove what is damaged")
+  command->add_subcommand("verify", "check every byte, remove what is damaged; exit status 1 if anything was")
       ->callback([&global, &exit_status] { verify(global, exit_status); });
-  auto max_bytes = std::make_shared<std::int64_t>(0);
+  auto max_bytes = std::make_shared<std::optional<std::int64_t>>();
   CLI::App* collect = command->add_subcommand("gc", "remove the least recently used kernels");
-  collect->add_option("--max-bytes", *max_bytes, "bytes to keep")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
-      ->capture_default_str();
+  add_value(*collect, "--max-bytes", *max_bytes, parse_bytes,
+            "bytes to keep, such as 64M; default: the limit of the cache, which kiln cache stats shows")
+      ->type_name("BYTES");
   collect->callback([&global, max_bytes] {
-    fmt::print("{} kernels removed\n", collect_cache(cache_file(global), *max_bytes));
+    fmt::print("{} kernels removed\n", collect_cache(cache_file(global), *max_bytes, warn));
   });
 }
 

@@ -12,6 +12,12 @@
 
 namespace kiln::tools {
 
+// Throws Error (caller): what the command line asks for does not fit the files.
+[[noreturn]] void refuse(std::string message);
+
+// Prints the line on standard error, once however often it comes. From any thread.
+void warn(std::string_view line);
+
 // Options before or after the subcommand's name, the same for all.
 struct GlobalOptions {
   std::string device = "cpu";
@@ -21,24 +27,43 @@ struct GlobalOptions {
   std::string cache;
   bool verbose = false;
 
+  void add_to(CLI::App& app);
   Options session_options() const;
 };
 
 // `--dim`, `--shape`, `--input`, `--random-seed` of commands that run a model.
 struct InputOptions {
-  std::vector<std::string> dims, shapes, files;
+  std::map<std::string, std::int64_t> dims;
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  std::map<std::string, std::string> files;
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& command, bool with_files);
+  // Throws the error of a command line that contradicts itself.
+  void check() const;
 };
+
+// Throws Error (caller) if --shape or --dim does not fit the model.
+void check_bindings(const Session& session, const InputOptions& options);
 
 // Extents of every input, from the model, --shape and --dim. Throws Error (caller) naming the input and the
 // dimension that is still open.
 std::vector<std::vector<std::int64_t>> input_extents(const Session& session, const InputOptions& options);
 
+struct ModelInputs {
+  std::vector<NamedDatum> data;
+  std::vector<std::string> random;  // names of those that no file gave
+};
+
 // A tensor for every input: files where given, else seeded random values (floats uniform in [-1, 1), integers
 // in [0, 100), booleans true).
-std::vector<NamedDatum> make_inputs(const Session& session, const InputOptions& options);
+ModelInputs make_inputs(const Session& session, const InputOptions& options);
+
+// Runs once. An Error of the caller's then says which inputs are of Kiln's own making.
+std::vector<Datum> run_once(const Session& session, const ModelInputs& inputs);
+
+// Makes what is missing of a folder for outputs.
+void make_folder(const std::string& path);
 
 // One line on standard error that is rewritten in place, only where that is a terminal.
 class Progress {

@@ -1,45 +1,15 @@
-#include <charconv>
 #include <cstring>
 #include <random>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kiln/tensor_file.h>
 
+#include "tools/arguments.h"
 #include "tools/command.h"
 
 namespace kiln::tools {
 namespace {
-
-[[noreturn]] void usage(std::string message) {
-  throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, std::move(message));
-}
-
-std::pair<std::string, std::string> split_at(const std::string& text, char separator, const char* form) {
-  const std::size_t at = text.rfind(separator);
-  if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    usage(fmt::format("{} is not of the form {}", text, form));
-  return {text.substr(0, at), text.substr(at + 1)};
-}
-
-std::int64_t parse_extent(std::string_view text, const std::string& whole) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    usage(fmt::format("{}: {} is no extent, expected a whole number of 0 or more", whole, text));
-  }
-  return value;
-}
-
-std::vector<std::int64_t> parse_shape(const std::string& text, const std::string& whole) {
-  std::vector<std::int64_t> extents;
-  std::size_t at = 0;
-  while (at <= text.size()) {
-    const std::size_t end = std::min(text.find('x', at), text.size());
-    extents.push_back(parse_extent(std::string_view(text).substr(at, end - at), whole));
-    at = end + 1;
-  }
-  return extents;
-}
 
 const ValueInfo& find_input(const Session& session, const std::string& name) {
   std::string known;
@@ -47,7 +17,7 @@ const ValueInfo& find_input(const Session& session, const std::string& name) {
     if (input.name == name) return input;
     known += (known.empty() ? "" : ", ") + input.name;
   }
-  usage(fmt::format("the model has no input {}; its inputs are: {}", name, known));
+  refuse(fmt::format("the model has no input {}; its inputs are: {}", name, known));
 }
 
 template <typename T, typename Draw>
@@ -107,23 +77,19 @@ Tensor random_tensor(const ValueInfo& info, std::vector<std::int64_t> extents, s
       fill<std::uint64_t>(tensor, [&] { return whole(random); });
       break;
     default:
-      usage(fmt::format("no random values of {} for input {}; give a file with --input", name(info.dtype),
-                        info.name));
+      refuse(fmt::format("no random values of {} for input {}; give a file with --input", name(info.dtype),
+                         info.name));
   }
   return tensor;
 }
 
 std::map<std::string, Datum> read_files(const Session& session, const InputOptions& options) {
-  std::map<std::string, Datum> files;
-  for (const std::string& option : options.files) {
-    const std::size_t equals = option.find('=');
-    if (equals == std::string::npos) usage(fmt::format("{} is not of the form NAME=FILE", option));
-    const std::string name = option.substr(0, equals);
+  std::map<std::string, Datum> data;
+  for (const auto& [name, file] : options.files) {
     const ValueInfo& input = find_input(session, name);
-    if (!files.emplace(name, read_datum(option.substr(equals + 1), input.container, input.dtype)).second)
-      usage(fmt::format("input {} is given twice", name));
+    data.emplace(name, read_datum(file, input.container, input.dtype));
   }
-  return files;
+  return data;
 }
 
 // What the command line fixes: symbols, and whole shapes of inputs.
@@ -141,8 +107,8 @@ void check_symbol(const Session& session, const std::string& symbol) {
       if (known.find(dim.symbol) == std::string::npos) known += (known.empty() ? "" : ", ") + dim.symbol;
     }
   }
-  usage(fmt::format("the model has no dimension {}; its open dimensions are: {}", symbol,
-                    known.empty() ? "none" : known));
+  refuse(fmt::format("the model has no dimension {}; its open dimensions are: {}", symbol,
+                     known.empty() ? "none" : known));
 }
 
 // A shape binds the symbols in it, for the sake of the other inputs.
@@ -153,23 +119,20 @@ void bind_symbols(const ValueInfo& input, const std::vector<std::int64_t>& exten
     if (dim.extent >= 0 || dim.symbol.empty()) continue;
     const auto [bound, is_new] = bindings.dims.emplace(dim.symbol, extents[axis]);
     if (!is_new && bound->second != extents[axis])
-      usage(fmt::format("dimension {} is {} elsewhere, but {} in input {}", dim.symbol, bound->second,
-                        extents[axis], input.name));
+      refuse(fmt::format("dimension {} is {} elsewhere, but {} in input {}", dim.symbol, bound->second,
+                         extents[axis], input.name));
   }
 }
 
 Bindings bind(const Session& session, const InputOptions& options,
               const std::map<std::string, Datum>& files) {
-  Bindings bindings;
-  for (const std::string& option : options.dims) {
-    const auto [name, extent] = split_at(option, '=', "NAME=EXTENT");
-    check_symbol(session, name);
-    bindings.dims[name] = parse_extent(extent, option);
-  }
-  for (const std::string& option : options.shapes) {
-    const auto [name, shape] = split_at(option, ':', "INPUT:AxBxC");
-    bindings.shapes[name] = parse_shape(shape, option);
-    bind_symbols(find_input(session, name), bindings.shapes[name], bindings);
+  Bindings bindings{.dims = options.dims, .shapes = options.shapes};
+  for (const auto& [name, extent] : options.dims) check_symbol(session, name);
+  for (const auto& [name, shape] : options.shapes) {
+    const ValueInfo& input = find_input(session, name);
+    if (input.container != Container::Tensor)
+      refuse(fmt::format("input {} is a {}, which has no shape", name, kiln::name(input.container)));
+    bind_symbols(input, shape, bindings);
   }
   for (const auto& [name, datum] : files) {
     if (!datum.is_tensor()) continue;
@@ -183,14 +146,14 @@ std::vector<std::int64_t> extents_of(const ValueInfo& input, const Bindings& bin
   if (const auto found = bindings.shapes.find(input.name); found != bindings.shapes.end())
     return found->second;
   if (!input.shape)
-    usage(fmt::format("input {} has no known rank; give --shape {}:AxBxC", input.name, input.name));
+    refuse(fmt::format("input {} has no known rank; give --shape {}:AxBxC", input.name, input.name));
   std::vector<std::int64_t> extents;
   for (std::size_t axis = 0; axis < input.shape->size(); ++axis) {
     const DimInfo& dim = (*input.shape)[axis];
     const auto found = bindings.dims.find(dim.symbol);
     if (dim.extent < 0 && found == bindings.dims.end()) {
-      usage(fmt::format("dimension {} of input {} is open; give {}--shape {}:AxBxC", axis, input.name,
-                        dim.symbol.empty() ? "" : fmt::format("--dim {}=N or ", dim.symbol), input.name));
+      refuse(fmt::format("dimension {} of input {} is open; give {}--shape {}:AxBxC", axis, input.name,
+                         dim.symbol.empty() ? "" : fmt::format("--dim {}=N or ", dim.symbol), input.name));
     }
     extents.push_back(dim.extent >= 0 ? dim.extent : found->second);
   }
@@ -199,57 +162,64 @@ std::vector<std::int64_t> extents_of(const ValueInfo& input, const Bindings& bin
 
 }  // namespace
 
-Options GlobalOptions::session_options() const {
-  Options options;
-  options.target = target;
-  options.kernels = kernels == "generated"   ? KernelChoice::Generated
-                    : kernels == "reference" ? KernelChoice::Reference
-                                             : KernelChoice::Reference64;
-  options.threads = threads;
-  options.cache = cache;
-  if (verbose) options.log = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
-  return options;
+void InputOptions::add_to(CLI::App& command, bool with_files) {
+  add_named(command, "--dim", "SYMBOL=N", SplitAt::Last, dims, parse_extent,
+            "an open dimension of the model, such as batch=8");
+  add_named(command, "--shape", "INPUT:AxBxC", SplitAt::Last, shapes, parse_extents,
+            "the shape of one input, such as image:8x3x224x224");
+  if (!with_files) return;
+  add_named(command, "--input", "INPUT=FILE", SplitAt::First, files, parse_text,
+            "an input from a .npy or .pb file; it binds dimensions too");
+  add_value(command, "--random-seed", seed, whole_from(0, INT64_MAX), "seed of the inputs that no file gives")
+      ->type_name("N");
 }
 
-void InputOptions::add_to(CLI::App& command, bool with_files) {
-  command.add_option("--dim", dims, "an open dimension of the model, such as batch=8")
-      ->type_name("SYMBOL=N")
-      ->allow_extra_args(false);
-  command.add_option("--shape", shapes, "the shape of one input, such as image:8x3x224x224")
-      ->type_name("INPUT:AxBxC")
-      ->allow_extra_args(false);
-  if (!with_files) return;
-  command.add_option("--input", files, "an input from a .npy or .pb file; it binds dimensions too")
-      ->type_name("INPUT=FILE")
-      ->allow_extra_args(false);
-  command.add_option("--random-seed", seed, "seed of the inputs that no file gives")->capture_default_str();
-}
+void InputOptions::check() const { check_apart("--shape", shapes, "--input", files); }
+
+void check_bindings(const Session& session, const InputOptions& options) { bind(session, options, {}); }
 
 std::vector<std::vector<std::int64_t>> input_extents(const Session& session, const InputOptions& options) {
   const Bindings bindings = bind(session, options, {});
   std::vector<std::vector<std::int64_t>> result;
-  for (const ValueInfo& input : session.inputs()) result.push_back(extents_of(input, bindings));
+  for (const ValueInfo& input : session.inputs()) {
+    result.push_back(input.container == Container::Tensor ? extents_of(input, bindings)
+                                                          : std::vector<std::int64_t>());
+  }
   return result;
 }
 
-std::vector<NamedDatum> make_inputs(const Session& session, const InputOptions& options) {
+ModelInputs make_inputs(const Session& session, const InputOptions& options) {
   const std::map<std::string, Datum> files = read_files(session, options);
   const Bindings bindings = bind(session, options, files);
-  std::vector<NamedDatum> inputs;
+  ModelInputs inputs;
   for (std::size_t i = 0; i < session.inputs().size(); ++i) {
     const ValueInfo& input = session.inputs()[i];
     if (const auto file = files.find(input.name); file != files.end()) {
-      inputs.push_back({input.name, file->second});
+      inputs.data.push_back({input.name, file->second});
     } else if (input.container == Container::Optional || input.container == Container::OptionalSequence) {
-      inputs.push_back({input.name, Datum()});
+      inputs.data.push_back({input.name, Datum()});
     } else if (input.container != Container::Tensor) {
-      usage(fmt::format("input {} is a {}; give a .pb file with --input", input.name, name(input.container)));
+      refuse(
+          fmt::format("input {} is a {}; give a .pb file with --input", input.name, name(input.container)));
     } else {
-      inputs.push_back(
+      inputs.random.push_back(input.name);
+      inputs.data.push_back(
           {input.name, random_tensor(input, extents_of(input, bindings), options.seed * 1000 + i)});
     }
   }
   return inputs;
+}
+
+std::vector<Datum> run_once(const Session& session, const ModelInputs& inputs) {
+  try {
+    return session.run(std::span<const NamedDatum>(inputs.data));
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::Caller && !inputs.random.empty()) {
+      error.with("hint", fmt::format("kiln made random values for {}; give your own with --input",
+                                     fmt::join(inputs.random, ", ")));
+    }
+    throw;
+  }
 }
 
 }  // namespace kiln::tools

@@ -1,6 +1,8 @@
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <random>
 #include <sstream>
@@ -9,6 +11,7 @@
 #include <kiln/kernel.h>
 #include <kiln/tensor_file.h>
 
+#include "tools/arguments.h"
 #include "tools/command.h"
 
 namespace kiln::tools {
@@ -18,119 +21,91 @@ constexpr std::int64_t kMaxSourceBytes = 16 << 20;
 
 struct KernelOptions {
   std::string file, name, listing;
-  std::vector<std::string> parameters, arguments, extents;
+  KernelParameters parameters;
+  std::map<std::string, std::string> arguments;
+  std::map<std::string, std::vector<std::int64_t>> extents;
   std::string output_dir;
   std::uint64_t seed = 1;
   bool interpret = false;
 };
 
-[[noreturn]] void usage(std::string message) {
-  throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, std::move(message));
-}
-
 std::string read_source(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    refuse(fmt::format("{} is not a regular file", path));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw Error(ErrorKind::Environment, ErrorCode::Io, fmt::format("cannot open {}", path));
-  if (file.tellg() > kMaxSourceBytes) usage(fmt::format("{} is too large for tile text", path));
+  if (file.tellg() > kMaxSourceBytes) refuse(fmt::format("{} is too large for tile text", path));
   file.seekg(0);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
 
-KernelParameters parse_parameters(const KernelOptions& options) {
-  KernelParameters parameters;
-  for (const std::string& option : options.parameters) {
-    const std::size_t equals = option.find('=');
-    std::int64_t value = 0;
-    const char* end = option.data() + option.size();
-    if (equals == std::string::npos || std::from_chars(option.data() + equals + 1, end, value).ptr != end) {
-      usage(fmt::format("{} is not of the form NAME=NUMBER", option));
-    }
-    parameters[option.substr(0, equals)] = value;
-  }
-  return parameters;
+std::vector<KernelInfo> kernels_in(const std::string& source, const KernelOptions& options) {
+  std::vector<KernelInfo> kernels = check_kernels(source, options.file, options.parameters);
+  if (kernels.empty()) refuse(fmt::format("{} has no kernel", options.file));
+  return kernels;
 }
 
 void check(const KernelOptions& options) {
-  for (const KernelInfo& kernel :
-       check_kernels(read_source(options.file), options.file, parse_parameters(options))) {
+  for (const KernelInfo& kernel : kernels_in(read_source(options.file), options))
     fmt::print("{}", kernel.text);
-  }
 }
 
 // Every --arg and --extents must name a parameter of the kernel.
 void check_names(const KernelInfo& kernel, const KernelOptions& options) {
-  const auto check_name = [&](const std::string& option, char separator) {
-    const std::string given = option.substr(0, option.find(separator));
+  const auto check_name = [&](const std::string& given) {
     std::string known;
     for (const KernelParameterInfo& parameter : kernel.parameters) {
       if (parameter.name == given) return;
       known += (known.empty() ? "" : ", ") + parameter.name;
     }
-    usage(fmt::format("kernel {} has no parameter {}; its parameters are: {}", kernel.name, given, known));
+    refuse(fmt::format("kernel {} has no parameter {}; its parameters are: {}", kernel.name, given, known));
   };
-  for (const std::string& option : options.arguments) check_name(option, '=');
-  for (const std::string& option : options.extents) check_name(option, ':');
+  for (const auto& [name, value] : options.arguments) check_name(name);
+  for (const auto& [name, extents] : options.extents) check_name(name);
 }
 
 // An argument of a view parameter from --arg NAME=FILE, or random with extents from --extents NAME:AxB.
 Tensor view_argument(const KernelParameterInfo& parameter, const KernelOptions& options, std::uint64_t seed) {
-  for (const std::string& option : options.arguments) {
-    if (option.starts_with(parameter.name + "="))
-      return read_tensor(option.substr(parameter.name.size() + 1));
+  if (const auto file = options.arguments.find(parameter.name); file != options.arguments.end())
+    return read_tensor(file->second);
+  const auto extents = options.extents.find(parameter.name);
+  if (extents == options.extents.end()) {
+    refuse(fmt::format("give parameter {} ({}) as --arg {}=FILE or --extents {}:AxB", parameter.name,
+                       parameter.type, parameter.name, parameter.name));
   }
-  for (const std::string& option : options.extents) {
-    if (!option.starts_with(parameter.name + ":")) continue;
-    std::vector<std::int64_t> extents;
-    std::istringstream text(option.substr(parameter.name.size() + 1));
-    for (std::string extent; std::getline(text, extent, 'x');) {
-      std::int64_t value = -1;
-      if (std::from_chars(extent.data(), extent.data() + extent.size(), value).ptr !=
-              extent.data() + extent.size() ||
-          value < 0) {
-        usage(fmt::format("{}: {} is no extent", option, extent));
-      }
-      extents.push_back(value);
-    }
-    if (parameter.type.find("xf32") == std::string::npos)
-      usage(fmt::format("random values are f32 alone; give {} as --arg {}=FILE", parameter.name,
-                        parameter.name));
-    Tensor tensor(DType::F32, extents);
-    if (parameter.access == "out") return tensor;
-    std::mt19937_64 random(seed);
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    for (float& value : tensor.as_mutable<float>()) value = uniform(random);
-    return tensor;
+  if (parameter.type.find("xf32") == std::string::npos) {
+    refuse(
+        fmt::format("random values are f32 alone; give {} as --arg {}=FILE", parameter.name, parameter.name));
   }
-  usage(fmt::format("give parameter {} ({}) as --arg {}=FILE or --extents {}:AxB", parameter.name,
-                    parameter.type, parameter.name, parameter.name));
+  Tensor tensor(DType::F32, extents->second);
+  if (parameter.access == "out") return tensor;
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  for (float& value : tensor.as_mutable<float>()) value = uniform(random);
+  return tensor;
 }
 
 Tensor scalar_argument(const KernelParameterInfo& parameter, const KernelOptions& options) {
-  for (const std::string& option : options.arguments) {
-    if (!option.starts_with(parameter.name + "=")) continue;
-    const std::string text = option.substr(parameter.name.size() + 1);
-    if (parameter.type == "i64") {
-      std::int64_t value = 0;
-      if (std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size())
-        return Tensor::from_integer(value);
-    } else if (parameter.type == "f32") {
-      float value = 0;
-      if (std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size()) {
-        return Tensor::from<float>(DType::F32, {}, std::span<const float>(&value, 1));
-      }
-    }
-    usage(fmt::format("{} is no {}", text, parameter.type));
+  const auto found = options.arguments.find(parameter.name);
+  if (found == options.arguments.end()) {
+    refuse(fmt::format("give parameter {} ({}) as --arg {}=NUMBER", parameter.name, parameter.type,
+                       parameter.name));
   }
-  usage(fmt::format("give parameter {} ({}) as --arg {}=NUMBER", parameter.name, parameter.type,
-                    parameter.name));
-}
-
-Tensor copy_of(const Tensor& tensor) {
-  Tensor copy(tensor.dtype(), tensor.extents());
-  std::copy_n(tensor.data(), tensor.byte_size(), copy.mutable_data());
-  return copy;
+  const std::string& text = found->second;
+  const char* end = text.data() + text.size();
+  std::int64_t whole = 0;
+  float real = 0;
+  if (parameter.type == "i64") {
+    if (const auto [at, error] = std::from_chars(text.data(), end, whole); error == std::errc() && at == end)
+      return Tensor::from_integer(whole);
+  } else if (parameter.type == "f32") {
+    if (const auto [at, error] = std::from_chars(text.data(), end, real); error == std::errc() && at == end)
+      return Tensor::from<float>(DType::F32, {}, std::span<const float>(&real, 1));
+  }
+  refuse(fmt::format("{} is no {}", text, parameter.type));
 }
 
 // The largest difference between two f32 tensors, or whether the bytes differ for any other dtype.
@@ -149,24 +124,25 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 }
 
 void run(const GlobalOptions& global, const KernelOptions& options, int& exit_status) {
+  check_apart("--arg", options.arguments, "--extents", options.extents);
   const std::string source = read_source(options.file);
-  const KernelParameters parameters = parse_parameters(options);
-  const std::vector<KernelInfo> kernels = check_kernels(source, options.file, parameters);
-  if (kernels.empty()) usage(fmt::format("{} has no kernel", options.file));
+  const std::vector<KernelInfo> kernels = kernels_in(source, options);
+  const KernelParameters& parameters = options.parameters;
   if (kernels.size() > 1 && options.name.empty())
-    usage(fmt::format("{} has {} kernels; choose one with --name", options.file, kernels.size()));
+    refuse(fmt::format("{} has {} kernels; choose one with --name", options.file, kernels.size()));
   const KernelInfo* kernel = &kernels[0];
   for (const KernelInfo& candidate : kernels) {
     if (candidate.name == options.name) kernel = &candidate;
   }
   if (!options.name.empty() && kernel->name != options.name)
-    usage(fmt::format("{} has no kernel {}", options.file, options.name));
+    refuse(fmt::format("{} has no kernel {}", options.file, options.name));
   if (!options.listing.empty()) {
     fmt::print(
         "{}", kernel_listing(source, options.file, kernel->name, parameters, options.listing, global.target));
     return;
   }
   check_names(*kernel, options);
+  if (!options.output_dir.empty()) make_folder(options.output_dir);
   std::vector<Tensor> generated, interpreted;
   for (std::size_t i = 0; i < kernel->parameters.size(); ++i) {
     const KernelParameterInfo& parameter = kernel->parameters[i];
@@ -174,7 +150,7 @@ void run(const GlobalOptions& global, const KernelOptions& options, int& exit_st
                             ? scalar_argument(parameter, options)
                             : view_argument(parameter, options, options.seed * 1000 + i));
     interpreted.push_back(parameter.access == "in" || parameter.access.empty() ? generated.back()
-                                                                               : copy_of(generated.back()));
+                                                                               : generated.back().copy());
   }
   run_kernel(source, options.file, kernel->name, parameters, generated, KernelEngine::Generated,
              global.target);
@@ -206,21 +182,21 @@ void add_kernel(CLI::App& app, const GlobalOptions& global, int& exit_status) {
   CLI::App* check_command = command->add_subcommand("check", "parse and verify; prints the normal form");
   CLI::App* run_command = command->add_subcommand("run", "compile and run one kernel");
   for (CLI::App* each : {check_command, run_command}) {
-    each->add_option("file", options->file, "tile text")->type_name("FILE")->required();
-    each->add_option("--set", options->parameters, "a meta parameter; default: its first tune choice")
-        ->type_name("NAME=NUMBER")
-        ->allow_extra_args(false);
+    add_value(*each, "file", options->file, parse_text, "tile text")->type_name("FILE")->required();
+    add_named(*each, "--set", "NAME=NUMBER", SplitAt::First, options->parameters, parse_whole,
+              "a meta parameter; default: its first tune choice");
   }
-  run_command->add_option("--name", options->name, "which kernel, if the file has several");
-  run_command->add_option("--arg", options->arguments, "a view from a .npy or .pb file, or a scalar")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  run_command->add_option("--extents", options->extents, "a view of f32: random, or zeros if it is out")
-      ->type_name("NAME:AxB")
-      ->allow_extra_args(false);
-  run_command->add_option("--random-seed", options->seed, "seed of random arguments")->capture_default_str();
-  run_command
-      ->add_option("--output-dir", options->output_dir, "existing folder for what the kernel writes, as .npy")
+  add_value(*run_command, "--name", options->name, parse_text, "which kernel, if the file has several")
+      ->type_name("NAME");
+  add_named(*run_command, "--arg", "NAME=VALUE", SplitAt::First, options->arguments, parse_text,
+            "a view from a .npy or .pb file, or a scalar");
+  add_named(*run_command, "--extents", "NAME:AxB", SplitAt::Last, options->extents, parse_extents,
+            "a view of f32: random, or zeros if it is out");
+  add_value(*run_command, "--random-seed", options->seed, whole_from(0, INT64_MAX),
+            "seed of random arguments")
+      ->type_name("N");
+  add_value(*run_command, "--output-dir", options->output_dir, parse_text,
+            "folder for what the kernel writes, as .npy")
       ->type_name("FOLDER");
   run_command->footer("  kiln kernel run softmax.tile --extents x:64x1000 --extents y:64x1000 --interpret\n");
   run_command->add_flag("--interpret", options->interpret, "also run the interpreter and compare");

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -36,30 +37,15 @@ int main(int argc, char** argv) {
       "  kiln explain model.onnx --stage regions                what became of the model\n"
       "  kiln kernel run softmax.tile --extents x:64x1000 --extents y:64x1000\n"
       "\n"
-      "The options below may stand before or after the command. Exit status: 0 all is well, 1 an error or a\n"
-      "failed check, 2 a command line that does not parse.\n",
+      "The options below may stand before or after the command. Exit status: 0 all is well; 1 an error or a\n"
+      "failed check; 2 a command line that is wrong whatever the files hold: an argument that is unknown,\n"
+      "malformed or given twice, or two that contradict each other.\n",
       "kiln"};
   app.require_subcommand(1);
   app.fallthrough();
   app.set_version_flag("--version", std::string(kiln::version()));
   GlobalOptions global;
-  app.add_option("--device", global.device, "where to run: cpu")
-      ->check(CLI::IsMember({"cpu"}))
-      ->capture_default_str();
-  app.add_option("--target", global.target, "instruction set of generated code")
-      ->check(CLI::IsMember({"native", "x86-64-v3", "x86-64-v4"}))
-      ->capture_default_str();
-  app.add_option("--kernels", global.kernels,
-                 "generated kernels, or plain reference kernels alone, or these with every float as f64")
-      ->check(CLI::IsMember({"generated", "reference", "reference64"}))
-      ->capture_default_str();
-  app.add_option("--threads", global.threads, "threads of a run; 0: all CPUs this process may use")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  app.add_option("--cache", global.cache,
-                 "kernel cache file, or off; default: kernels.sqlite in ~/.cache/kiln")
-      ->type_name("FILE");
-  app.add_flag("--verbose", global.verbose, "one line per compiled kernel, fallback and cache problem");
+  global.add_to(app);
 
   int exit_status = 0;
   add_run(app, global, exit_status);
@@ -70,14 +56,18 @@ int main(int argc, char** argv) {
   add_kernel(app, global, exit_status);
   try {
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0)
+      throw kiln::Error(kiln::ErrorKind::Environment, kiln::ErrorCode::Io, "cannot write to standard output");
+    return exit_status;
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "kiln: {}\n", parse_message(app, error));
+    fmt::print(stderr, "kiln: {}\n", kiln::printable(parse_message(app, error)));
     return 2;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "kiln: there is not enough memory\n");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "kiln: {}\n", error.what());
-    return 1;
+    fmt::print(stderr, "kiln: {}\n", kiln::printable(error.what()));
   }
-  return exit_status;
+  return 1;
 }

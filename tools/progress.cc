@@ -15,7 +15,7 @@ Progress::~Progress() {
 
 void Progress::show(std::string_view text) {
   if (!interactive_) return;
-  fmt::print(stderr, "\r\x1b[K{:.100}", text);
+  fmt::print(stderr, "\r\x1b[K{:.100}", printable(text));
   std::fflush(stderr);
   shown_ = true;
 }

@@ -12,6 +12,7 @@
 #include <kiln/tensor_file.h>
 #include <nlohmann/json.hpp>
 
+#include "tools/arguments.h"
 #include "tools/command.h"
 
 namespace kiln::tools {
@@ -77,47 +78,6 @@ struct Outcome {
   std::int64_t fallback_nodes = 0;
 };
 
-// An element of any numeric dtype; f16 and bf16 by their bits.
-double element(const Tensor& tensor, std::size_t i) {
-  const auto half = [](std::uint16_t bits) {
-    const int exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
-    const double sign = bits & 0x8000 ? -1 : 1;
-    if (exponent == 31) return mantissa ? static_cast<double>(NAN) : sign * HUGE_VAL;
-    return sign * (exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24));
-  };
-  const auto brain = [](std::uint16_t bits) {
-    const std::uint32_t wide = std::uint32_t{bits} << 16;
-    float value;
-    std::memcpy(&value, &wide, sizeof value);
-    return static_cast<double>(value);
-  };
-  switch (tensor.dtype()) {
-    case DType::F32:
-      return static_cast<double>(tensor.as<float>()[i]);
-    case DType::F64:
-      return tensor.as<double>()[i];
-    case DType::F16:
-      return half(tensor.as<std::uint16_t>()[i]);
-    case DType::BF16:
-      return brain(tensor.as<std::uint16_t>()[i]);
-    case DType::I1:
-    case DType::U8:
-      return tensor.as<std::uint8_t>()[i];
-    case DType::I8:
-      return tensor.as<std::int8_t>()[i];
-    case DType::I16:
-      return tensor.as<std::int16_t>()[i];
-    case DType::U16:
-      return tensor.as<std::uint16_t>()[i];
-    case DType::I32:
-      return tensor.as<std::int32_t>()[i];
-    case DType::U32:
-      return tensor.as<std::uint32_t>()[i];
-    default:
-      return 0;
-  }
-}
-
 bool compares_as_numbers(DType dtype) {
   return bits(dtype) >= 8 && dtype != DType::String && dtype_class(dtype) != DTypeClass::Complex &&
          dtype != DType::I64 && dtype != DType::U64 && !(is_float(dtype) && bits(dtype) == 8);
@@ -132,8 +92,8 @@ std::string difference(const Tensor& got, const Tensor& want, double relative, d
     return fmt::format("got extents {}, expected {}", to_string(got.extents()), to_string(want.extents()));
   if (shape_only) return {};
   if (!compares_as_numbers(want.dtype())) return got == want ? "" : "elements differ";
-  for (std::size_t i = 0; i < static_cast<std::size_t>(want.elements()); ++i) {
-    const double g = element(got, i), w = element(want, i);
+  for (std::int64_t i = 0; i < want.elements(); ++i) {
+    const double g = got.number(i), w = want.number(i);
     if (g == w || (std::isnan(g) && std::isnan(w))) continue;
     if (!(std::abs(g - w) <= absolute + relative * std::abs(w)))
       return fmt::format("element {} is {}, expected {}", i, g, w);
@@ -169,17 +129,17 @@ Datum as_declared(Datum stored, DType declared) {
 // What the files called `prefix`_K.pb hold for these inputs or outputs; throws if their numbers differ.
 std::vector<NamedDatum> read_numbered(const fs::path& folder, const char* prefix,
                                       const std::vector<ValueInfo>& infos) {
-  std::vector<NamedDatum> data;
-  fs::path path;
-  while (fs::exists(path = folder / fmt::format("{}_{}.pb", prefix, data.size()))) {
-    if (data.size() == infos.size()) break;
-    const ValueInfo& info = infos[data.size()];
-    data.push_back({info.name, as_declared(read_datum(path, info.container, info.dtype), info.dtype)});
+  const auto path = [&](std::size_t i) { return folder / fmt::format("{}_{}.pb", prefix, i); };
+  std::size_t files = 0;
+  while (fs::exists(path(files))) ++files;
+  if (files != infos.size()) {
+    refuse(fmt::format("{} has {} files {}_K.pb, but the model has {} {}s", folder.string(), files, prefix,
+                       infos.size(), prefix));
   }
-  if (data.size() != infos.size() || fs::exists(path)) {
-    throw Error(
-        ErrorKind::Caller, ErrorCode::InvalidArgument,
-        fmt::format("{} {} files do not fit {} {}s of the model", data.size(), prefix, infos.size(), prefix));
+  std::vector<NamedDatum> data;
+  for (const ValueInfo& info : infos) {
+    data.push_back(
+        {info.name, as_declared(read_datum(path(data.size()), info.container, info.dtype), info.dtype)});
   }
   return data;
 }
@@ -247,6 +207,9 @@ std::vector<fs::path> find_tests(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (!fs::exists(path))
       throw Error(ErrorKind::Caller, ErrorCode::NotFound, fmt::format("{} does not exist", path));
+    if (!fs::is_directory(path)) {
+      refuse(fmt::format("{} is not a folder; expected one that holds model.onnx and test_data_set_0", path));
+    }
     if (fs::exists(fs::path(path) / "model.onnx")) {
       tests.emplace_back(path);
       continue;
@@ -281,7 +244,8 @@ void write_json(const std::string& path, const std::vector<Outcome>& outcomes) {
                     {"fallback_nodes", outcome.fallback_nodes}});
   }
   std::ofstream file(path);
-  file << list.dump(1) << "\n";
+  // Names of files need not be UTF-8.
+  file << list.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
   file.close();
   if (!file) throw Error(ErrorKind::Environment, ErrorCode::Io, fmt::format("cannot write {}", path));
 }
@@ -291,8 +255,7 @@ void verify(const GlobalOptions& global, const VerifyOptions& options, int& exit
     print_rules();
     return;
   }
-  if (options.paths.empty())
-    throw Error(ErrorKind::Caller, ErrorCode::InvalidArgument, "no folder to verify is given");
+  if (options.paths.empty()) throw CLI::RequiredError("FOLDER");
   const std::vector<fs::path> tests = find_tests(options.paths);
   if (tests.empty())
     throw Error(ErrorKind::Caller, ErrorCode::NotFound,
@@ -307,8 +270,8 @@ void verify(const GlobalOptions& global, const VerifyOptions& options, int& exit
     ++counts[outcome.verdict];
     if (outcome.verdict == Verdict::Passed && !global.verbose) continue;
     progress.show("");
-    fmt::print("{} {}{}{}\n", name(outcome.verdict), outcome.test, outcome.reason.empty() ? "" : ": ",
-               outcome.reason);
+    fmt::print("{} {}{}{}\n", name(outcome.verdict), printable(outcome.test),
+               outcome.reason.empty() ? "" : ": ", printable(outcome.reason));
   }
   progress.show("");
   if (!options.json.empty()) write_json(options.json, outcomes);
@@ -329,18 +292,21 @@ void add_verify(CLI::App& app, const GlobalOptions& global, int& exit_status) {
       "(with\n"
       "--verbose: for each); the last line counts; exit status 1 if one failed.\n");
   command->add_option("paths", options->paths, "folders")->type_name("FOLDER");
-  command->add_option("--rtol", options->relative, "relative tolerance")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-  command->add_option("--atol", options->absolute, "absolute tolerance")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
+  add_value(*command, "--rtol", options->relative, number_from(0, 1e9), "relative tolerance")->type_name("X");
+  add_value(*command, "--atol", options->absolute, number_from(0, 1e9), "absolute tolerance")->type_name("X");
   command->add_flag("--dynamic", options->dynamic, "hide the declared dimensions of the inputs");
   command->add_flag("--dynamic-rank", options->dynamic_rank, "hide the declared ranks of the inputs too");
   command->add_flag("--as-initializers", options->as_initializers, "make the inputs constants of the model");
   command->add_flag("--rules", options->rules, "print the built-in tolerances and exceptions");
-  command->add_option("--json", options->json, "file for one record a test")->type_name("FILE");
-  command->callback([&global, options, &exit_status] { verify(global, *options, exit_status); });
+  add_value(*command, "--json", options->json, parse_text, "file for one record a test")->type_name("FILE");
+  command->callback([&global, options, &exit_status] {
+    try {
+      verify(global, *options, exit_status);
+    } catch (const fs::filesystem_error& error) {
+      throw Error(ErrorKind::Environment, ErrorCode::Io,
+                  fmt::format("cannot read {}: {}", error.path1().string(), error.code().message()));
+    }
+  });
 }
 
 }  // namespace kiln::tools

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "frontend/onnx/operators.h"
 #include "frontend/onnx/scope.h"
 #include "frontend/onnx/translation.h"
@@ -136,6 +138,28 @@ bool is_constant(const onnx::NodeProto& node) {
   return node.op_type() == "Constant" && domain_name(node.domain()) == "ai.onnx";
 }
 
+// True unless the rank or an extent that is a number here and there contradicts.
+bool can_be(const Shape& shape, const onnx::TensorShapeProto& declared) {
+  if (static_cast<int>(shape.size()) != declared.dim_size()) return false;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto& dim = declared.dim(static_cast<int>(axis));
+    if (!shape[axis].is_constant() || !dim.has_dim_value() || dim.dim_value() < 0) continue;
+    if (shape[axis].constant() != dim.dim_value()) return false;
+  }
+  return true;
+}
+
+// "[batch, 4, ?]"
+std::string shape_text(const onnx::TensorShapeProto& declared) {
+  std::vector<std::string> extents;
+  for (const auto& dim : declared.dim()) {
+    extents.push_back(dim.has_dim_value()       ? fmt::format("{}", dim.dim_value())
+                      : dim.dim_param().empty() ? "?"
+                                                : dim.dim_param());
+  }
+  return fmt::format("[{}]", fmt::join(extents, ", "));
+}
+
 class Importer {
  public:
   Importer(const onnx::ModelProto& model, TensorReader& tensors, const LoadOptions& options)
@@ -149,8 +173,10 @@ class Importer {
                            const std::unordered_set<std::string>& skipped);
   void import_inputs(Scope& scope);
   void import_outputs(const onnx::GraphProto& proto, Scope& scope);
+  void warn_of_outputs() const;
   static ValueId as_declared(ValueId id, const onnx::ValueInfoProto& info, Scope& scope);
   ValueId import_input(const onnx::ValueInfoProto& info);
+  void check_constant(const onnx::ValueInfoProto& info, const Formal& declared, const Tensor& tensor) const;
   Dim input_dim(const onnx::TensorShapeProto::Dimension& dim, ValueId input, std::int64_t axis);
   Dim fresh_dim(ValueId input, std::int64_t axis);
 
@@ -254,7 +280,28 @@ Graph Importer::import() {
   import_inputs(scope);
   import_nodes(proto.node(), scope);
   import_outputs(proto, scope);
+  if (options_.warn) warn_of_outputs();
   return std::move(graph_);
+}
+
+// What an output is, the operators say; a model that declares something else is taken at its operators.
+void Importer::warn_of_outputs() const {
+  for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const onnx::ValueInfoProto& info = model_.graph().output(static_cast<int>(i));
+    const graph::Value& made = graph_.value(graph_.outputs[i]);
+    const onnx::TypeProto::Tensor& declared = info.type().tensor_type();
+    const std::optional<DType> dtype = dtype_from_onnx(declared.elem_type());
+    if (!info.type().has_tensor_type() || !dtype || made.container != Container::Tensor) continue;
+    const bool fits = !declared.has_shape() || !made.shape || can_be(*made.shape, declared.shape());
+    if (*dtype == made.dtype && fits) continue;
+    const auto symbol = [&](SymbolId id) { return graph_.symbol_name(id); };
+    std::vector<std::string> extents;
+    for (const Dim& dim : made.shape.value_or(Shape())) extents.push_back(dim.to_string(symbol));
+    options_.warn(
+        printable(fmt::format("output {} is declared as {}{}, but the nodes make it {}[{}]", info.name(),
+                              kiln::name(*dtype), declared.has_shape() ? shape_text(declared.shape()) : "",
+                              kiln::name(made.dtype), fmt::join(extents, ", "))));
+  }
 }
 
 void Importer::import_outputs(const onnx::GraphProto& proto, Scope& scope) {
@@ -326,13 +373,9 @@ void Importer::import_inputs(Scope& scope) {
 ValueId Importer::import_input(const onnx::ValueInfoProto& info) {
   const std::string what = fmt::format("graph input '{}'", info.name());
   const Formal declared = declared_type(info.type(), what);
-  const DType dtype = declared.dtype;
   if (const auto given = options_.constant_inputs.find(info.name());
       given != options_.constant_inputs.end()) {
-    if (given->second.dtype() != dtype) {
-      throw_caller(ErrorCode::TypeMismatch, "input '{}' is {}, got a tensor of {}", info.name(),
-                   kiln::name(dtype), kiln::name(given->second.dtype()));
-    }
+    check_constant(info, declared, given->second);
     return graph_.add_constant(given->second, info.name());
   }
   const ValueId id = add_formal(model_graph_, declared, info.name());
@@ -352,6 +395,23 @@ ValueId Importer::import_input(const onnx::ValueInfoProto& info) {
   }
   graph_.value(id).shape = std::move(shape);
   return id;
+}
+
+void Importer::check_constant(const onnx::ValueInfoProto& info, const Formal& declared,
+                              const Tensor& tensor) const {
+  const bool can_be_tensor =
+      declared.container == Container::Tensor || declared.container == Container::Optional;
+  if (!can_be_tensor || tensor.dtype() != declared.dtype) {
+    throw_caller(ErrorCode::TypeMismatch, "input '{}' is a {} of {}, got a tensor of {}", info.name(),
+                 kiln::name(declared.container), kiln::name(declared.dtype), kiln::name(tensor.dtype()));
+  }
+  const auto& type = info.type().tensor_type();
+  if (!type.has_shape() || options_.hide_rank) return;
+  const Shape extents(tensor.extents().begin(), tensor.extents().end());
+  const bool same_rank = type.shape().dim_size() == tensor.rank();
+  if (options_.hide_dims ? same_rank : can_be(extents, type.shape())) return;
+  throw_caller(ErrorCode::ShapeMismatch, "input '{}' is declared as {}, got a constant of shape {}",
+               info.name(), shape_text(type.shape()), to_string(tensor.extents()));
 }
 
 Dim Importer::input_dim(const onnx::TensorShapeProto::Dimension& dim, ValueId input, std::int64_t axis) {

@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <kiln/tensor.h>
 
@@ -48,6 +49,9 @@ struct LoadOptions {
   bool initialized_inputs_stay_inputs = false;
   // Inputs that are to be constants.
   std::map<std::string, Tensor, std::less<>> constant_inputs;
+  // Called with one line for each output that the model declares otherwise than its nodes make it; may be
+  // empty.
+  std::function<void(std::string_view)> warn;
   LoadLimits limits;
 };
 

@@ -177,6 +177,7 @@ const std::string* unknown_text(const google::protobuf::UnknownFieldSet& fields,
 std::vector<std::span<const std::byte>> parse(std::span<const std::byte> bytes, const WireLimits& limits,
                                               std::string_view description,
                                               google::protobuf::Message& message) {
+  if (bytes.empty()) throw_caller(ErrorCode::InvalidModel, "{} is empty", description);
   Extractor extractor(limits, description);
   extractor.copy(bytes, message.GetDescriptor(), 0);
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(extractor.text.data()),

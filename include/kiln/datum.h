@@ -37,12 +37,22 @@ struct Map {
 
 class Datum {
  public:
-  Datum() = default;                                     // nothing
+  Datum() = default;                                     // nothing, as is what was moved from
   Datum(Tensor tensor) : content_(std::move(tensor)) {}  // NOLINT(google-explicit-constructor)
   Datum(Sequence sequence)                               // NOLINT(google-explicit-constructor)
       : content_(std::make_shared<const Sequence>(std::move(sequence))) {}
   Datum(Map map)  // NOLINT(google-explicit-constructor)
       : content_(std::make_shared<const Map>(std::move(map))) {}
+
+  Datum(const Datum&) = default;
+  Datum& operator=(const Datum&) = default;
+  Datum(Datum&& other) noexcept : content_(std::exchange(other.content_, {})) {}
+  Datum& operator=(Datum&& other) noexcept {
+    Content content = std::exchange(other.content_, {});
+    content_ = std::move(content);
+    return *this;
+  }
+  ~Datum() = default;
 
   bool has_value() const { return !std::holds_alternative<std::monostate>(content_); }
   bool is_tensor() const { return std::holds_alternative<Tensor>(content_); }
@@ -58,7 +68,9 @@ class Datum {
   bool operator==(const Datum& other) const;  // by content
 
  private:
-  std::variant<std::monostate, Tensor, std::shared_ptr<const Sequence>, std::shared_ptr<const Map>> content_;
+  using Content =
+      std::variant<std::monostate, Tensor, std::shared_ptr<const Sequence>, std::shared_ptr<const Map>>;
+  Content content_;
 };
 
 // "f32 2x3", "sequence of 2 f32", "map of 3 f32", "nothing".

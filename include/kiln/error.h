@@ -35,6 +35,10 @@ enum class ErrorCode : std::uint8_t {
 std::string_view name(ErrorKind kind);
 std::string_view name(ErrorCode code);
 
+// `text` on one line and harmless to a terminal: control characters, and bytes that are no UTF-8, become
+// \xHH. What an Error says is so already; names that a model gives are not.
+std::string printable(std::string_view text);
+
 class Error : public std::exception {
  public:
   // Context entries name the place: {"node", "conv_3"}, {"op", "Conv"}, {"shape", "2x3x?"} ...

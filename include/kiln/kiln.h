@@ -58,7 +58,7 @@ struct Options {
   // Instruction set of generated code: "native", "x86-64-v3" (AVX2 and FMA), "x86-64-v4" (AVX-512).
   std::string target = "native";
   KernelChoice kernels = KernelChoice::Generated;
-  // Threads of a run, the caller's included. 0: the CPUs that this process may use.
+  // Threads of a run, the caller's included, 4096 at most. 0: the CPUs that this process may use.
   int threads = 0;
   // The kernel cache file. Empty: kernels.sqlite in $XDG_CACHE_HOME/kiln or ~/.cache/kiln. "off": none.
   std::string cache;
@@ -70,10 +70,14 @@ struct Options {
   std::vector<NamedTensor> constant_inputs;
   // A replacement by a reference kernel is an error, not a fallback.
   bool strict = false;
-  // Most bytes of arena memory over all concurrent runs; a run that needs more is refused. 0: no cap.
+  // Most bytes of arena memory over all concurrent runs; a run that needs more is refused. 0: no cap; a
+  // negative one is an error.
   std::int64_t memory_limit = 0;
-  // Called with one line per compiled kernel, per fallback and per cache problem, from any thread.
+  // Called with one line per compiled kernel and per fallback, from any thread.
   std::function<void(std::string_view)> log;
+  // The same for what goes on but should be known: a cache that cannot be used or was damaged, an output that
+  // is not what the model declares.
+  std::function<void(std::string_view)> warn;
 };
 
 // Counters of a Session since it was loaded.
@@ -89,7 +93,8 @@ struct SessionStats {
   std::vector<std::pair<std::string, std::string>> fallbacks;
 };
 
-// A loaded model. Immutable after load; run() may be called from many threads at once.
+// A loaded model. Immutable after load; run() may be called from many threads at once. One that was moved
+// from answers every call with Error (caller, invalid_argument).
 class Session {
  public:
   static Session load(const std::string& path, const Options& options = {});
@@ -105,19 +110,20 @@ class Session {
   const std::vector<ValueInfo>& outputs() const;
 
   // Runs once; inputs by name in any order, every one given. The outputs are new tensors in model order.
-  // Where an input contradicts a rank or a fixed extent that the model declares, what is given counts: the
-  // log warns once, and the model is read again with those extents open; up to 16 different contradictions, a
+  // Where an input contradicts a rank or a fixed extent that the model declares, what is given counts: there
+  // is one warning, and the model is read again with those extents open; up to 16 different contradictions, a
   // later one is an error.
   std::vector<Tensor> run(std::span<const NamedTensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<NamedTensor> inputs) const;
   // The same for models whose inputs or outputs may be sequences, optionals or maps.
   std::vector<Datum> run(std::span<const NamedDatum> inputs) const;
   // The same into memory of the caller: `outputs` in model order with the right dtypes and extents
-  // (output_extents() tells them). Nothing is allocated once the Plan for these sizes exists.
+  // (output_extents() tells them), none of it shared with each other or with the inputs. Nothing is allocated
+  // once the Plan for these sizes exists.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
 
   // Extents of every output for inputs (in model order) of these extents; empty where the size depends on
-  // the values.
+  // the values. Without any extents, what the model declares must have no symbol.
   std::vector<std::optional<std::vector<std::int64_t>>> output_extents(
       std::span<const std::vector<std::int64_t>> input_extents) const;
 
@@ -126,7 +132,7 @@ class Session {
   int threads() const;
 
   // What `kiln explain` prints. Stages: graph, regions, plan, tile, llvm, asm. `filter` keeps items whose
-  // name contains it. `plan` needs the extents of every input.
+  // name contains it. `plan` needs the extents of every input, as output_extents() does.
   std::string explain(std::string_view stage, std::string_view filter,
                       std::span<const std::vector<std::int64_t>> input_extents) const;
 
@@ -134,6 +140,7 @@ class Session {
 
  private:
   explicit Session(std::unique_ptr<Implementation> implementation);
+  Implementation& implementation() const;
   std::unique_ptr<Implementation> implementation_;
 };
 

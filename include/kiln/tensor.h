@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <kiln/dtype.h>
@@ -21,16 +22,24 @@ std::string to_string(std::span<const std::int64_t> extents);
 
 class Tensor {
  public:
+  // Without elements or memory, as is a Tensor that was moved from; no model takes it.
   Tensor() = default;
+
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  Tensor(Tensor&& other) noexcept { *this = std::move(other); }
+  Tensor& operator=(Tensor&& other) noexcept;
+  ~Tensor() = default;
 
   // New zeroed storage, 64-byte aligned (strings: empty). Throws Error (limit_exceeded or
   // out_of_memory) instead of bad_alloc.
   Tensor(DType dtype, Extents extents);
 
-  // Bytes owned by `owner` (a mapped file, a caller's buffer); `data` holds byte_size() bytes.
+  // Bytes owned by `owner` (a mapped file, a caller's buffer); `data` holds byte_size() bytes. Throws Error
+  // (caller, invalid_argument) if it is null and some are needed.
   Tensor(DType dtype, Extents extents, std::shared_ptr<const void> owner, const std::byte* data);
 
-  // Memory of the caller, which must outlive every copy; read and written in place.
+  // Memory of the caller, which must outlive every copy; read and written in place. As above if it is null.
   static Tensor view(DType dtype, Extents extents, void* data);
 
   // Throws Error (caller, shape_mismatch) unless the extents hold exactly the values.
@@ -65,9 +74,16 @@ class Tensor {
   bool owns_memory() const { return owner_ != nullptr; }
   // The same elements in new memory.
   Tensor copy() const;
+  // Copies the elements of `other` into the memory of this one. Throws Error (shape_mismatch) unless dtype
+  // and extents are the same.
+  void copy_from(const Tensor& other);
 
   // The same bytes under other extents of equal product.
   Tensor reshaped(Extents extents) const;
+
+  // Element `index` of any dtype but string and complex; those of 64 bits are rounded. Throws Error
+  // (type_mismatch; index_out_of_range).
+  double number(std::int64_t index) const;
 
   // Elements of any integer dtype as i64. Throws Error (type_mismatch) otherwise.
   std::vector<std::int64_t> to_integers() const;
@@ -83,6 +99,16 @@ class Tensor {
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
 };
+
+inline Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  if (this == &other) return *this;
+  dtype_ = other.dtype_;
+  extents_ = std::exchange(other.extents_, {});
+  elements_ = std::exchange(other.elements_, 0);
+  owner_ = std::exchange(other.owner_, nullptr);
+  data_ = std::exchange(other.data_, nullptr);
+  return *this;
+}
 
 template <typename T>
 Tensor Tensor::from(DType dtype, Extents extents, std::span<const T> values) {

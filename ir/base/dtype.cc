@@ -19,7 +19,11 @@ constexpr std::array kRows = {
 #undef KILN_DTYPE
 };
 
-const DTypeRow& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+const DTypeRow& row(DType dtype) {
+  const auto number = static_cast<std::size_t>(dtype);
+  if (number >= kRows.size()) throw_caller(ErrorCode::InvalidArgument, "{} is no number of a dtype", number);
+  return kRows[number];
+}
 
 }  // namespace
 

@@ -12,18 +12,12 @@ namespace kiln::graph {
 namespace {
 
 std::string quoted(std::string_view text) {
-  std::string result = "\"";
+  std::string result;
   for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      result += c;
-    }
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
   }
-  return result + "\"";
+  return "\"" + printable(result) + "\"";
 }
 
 bool is_plain(std::string_view name) {
@@ -41,7 +35,8 @@ class Printer {
 
   std::string print() {
     line("graph {}", quoted(graph_.name));
-    for (const Symbol& symbol : graph_.symbols) line("symbol {} = {}", symbol.name, source(symbol.source));
+    for (const Symbol& symbol : graph_.symbols)
+      line("symbol {} = {}", printable(symbol.name), source(symbol.source));
     for (const ValueId id : graph_.inputs) line("input {}: {}", value(id), type(id));
     for (std::uint32_t i = 0; i < graph_.value_count(); ++i) {
       const ValueId id{i};
@@ -75,7 +70,7 @@ class Printer {
   }
 
   std::string dim(const Dim& dim) const {
-    return dim.to_string([this](SymbolId id) { return graph_.symbol_name(id); });
+    return dim.to_string([this](SymbolId id) { return printable(graph_.symbol_name(id)); });
   }
 
   std::string dims(std::span<const Dim> list) const {

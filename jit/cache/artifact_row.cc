@@ -17,6 +17,7 @@ namespace kiln::jit {
 namespace {
 
 constexpr std::size_t kFactsBytes = 20;
+constexpr std::int64_t kEndOfTime = 253'402'300'800'000'000;  // the year 10000, in microseconds since 1970
 
 std::uint64_t read_little_endian(std::span<const std::byte> bytes) {
   std::uint64_t value = 0;
@@ -35,7 +36,8 @@ ArtifactRow::ArtifactRow(const sqlite::Statement& statement)
       symbol(statement.text(3)),
       facts(statement.blob(4)),
       canonical(statement.blob(5)),
-      object(statement.blob(6)) {}
+      object(statement.blob(6)),
+      bytes_on_record(statement.integer(7)) {}
 
 ArtifactRow::ArtifactRow(const ArtifactKey& artifact_key, std::span<const std::byte> bytes_of_key,
                          const Artifact& artifact, std::span<const std::byte> encoded_facts,
@@ -45,7 +47,8 @@ ArtifactRow::ArtifactRow(const ArtifactKey& artifact_key, std::span<const std::b
       symbol(artifact.symbol),
       facts(encoded_facts),
       canonical(artifact_key.canonical),
-      object(artifact.object) {
+      object(artifact.object),
+      bytes_on_record(bytes()) {
   checksum = content_checksum();
 }
 
@@ -59,7 +62,14 @@ std::uint64_t ArtifactRow::content_checksum() const {
   return digest(writer.view());
 }
 
-bool ArtifactRow::is_sound() const { return checksum == content_checksum(); }
+bool ArtifactRow::is_sound() const {
+  return accessed >= 0 && accessed < kEndOfTime && bytes_on_record == bytes() &&
+         checksum == content_checksum();
+}
+
+bool ArtifactRow::is_genuine() const {
+  return is_sound() && key_of({canonical.begin(), canonical.end()}).hex == key_hex(key);
+}
 
 Artifact ArtifactRow::artifact() const {
   return {symbol, {object.begin(), object.end()}, decode_facts(facts).value_or(ArtifactFacts{})};

@@ -17,7 +17,7 @@ namespace kiln::jit {
 
 // The columns that ArtifactRow reads, in its order; a SELECT may add conditions and an order.
 constexpr std::string_view kSelectArtifacts =
-    "SELECT key, accessed, checksum, symbol, facts, canonical, object FROM artifacts ";
+    "SELECT key, accessed, checksum, symbol, facts, canonical, object, bytes FROM artifacts ";
 
 // Views into the row that the Statement stands on.
 struct ArtifactRow {
@@ -28,13 +28,16 @@ struct ArtifactRow {
   std::span<const std::byte> facts;
   std::span<const std::byte> canonical;
   std::span<const std::byte> object;
+  std::int64_t bytes_on_record = 0;
 
   explicit ArtifactRow(const sqlite::Statement& statement);
   // Of an Artifact to be written; the caller keeps what the views point to.
   ArtifactRow(const ArtifactKey& key, std::span<const std::byte> key_bytes, const Artifact& artifact,
               std::span<const std::byte> facts, std::int64_t accessed);
 
-  bool is_sound() const;  // the checksum fits
+  // The checksum fits, and what it leaves out is possible. Then: its key is that of its content, too.
+  bool is_sound() const;
+  bool is_genuine() const;
   std::int64_t bytes() const { return static_cast<std::int64_t>(canonical.size() + object.size()); }
   Artifact artifact() const;
   // Adds the row to the file; false if its key is there already.

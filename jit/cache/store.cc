@@ -65,7 +65,7 @@ std::optional<Artifact> Store::State::find_in(Connection& source, const Artifact
   const ArtifactRow row(statement);
   if (!row.is_sound()) {
     why = "its cached code was damaged";
-    report("checksum", fmt::format("the code of {} is damaged and is compiled again", key.hex));
+    report("damaged", fmt::format("the code of {} is damaged and is compiled again", key.hex));
     statement.restart();
     if (writable && may_write) remove_artifact(source, bytes);
     return std::nullopt;

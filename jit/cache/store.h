@@ -2,12 +2,13 @@
 // it.
 //
 // A cache is never a reason for a run to fail: damage, a full disk, a read-only folder, a file of another
-// format or an unsafe owner make every lookup a miss, with one log line for each kind of problem.
+// format or an unsafe owner make every lookup a miss, with one warning for each kind of problem.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,7 @@ struct StoreOptions {
   // Exported files that are read, never written, after `path`, in this order. The same rules of ownership.
   std::vector<std::string> layers;
   // Called with one line, from any thread, without locks held.
-  std::function<void(std::string_view)> log;
+  std::function<void(std::string_view)> warn;
 };
 
 struct StoreEntry {
@@ -40,6 +41,7 @@ struct StoreEntry {
   std::int64_t accessed = 0;         // microseconds since 1970
   std::string llvm_version;          // that compiled it
   bool from_this_generator = false;  // whether this build of Kiln can use it
+  bool damaged = false;              // nothing else here is to be believed
   ArtifactFacts facts;               // zeros if another generator wrote them in another form
 };
 
@@ -54,6 +56,7 @@ struct StoreStats {
 struct StoreCheck {
   std::int64_t checked = 0;
   std::int64_t removed = 0;  // Artifacts whose content did not match their checksum or key
+  bool rebuilt = false;      // the file was damaged and has been written anew with what could be saved
 };
 
 struct StoreTransfer {
@@ -83,8 +86,9 @@ class Store {
   Result<std::vector<StoreEntry>> list();  // most recently used first
   Result<StoreStats> stats();
   Result<StoreCheck> verify();  // checks every byte, removes what is damaged
-  // Evicts down to `max_bytes` and gives free space back to the file system. Returns how many were evicted.
-  Result<std::int64_t> collect(std::int64_t max_bytes);
+  // Evicts down to `max_bytes` (by default the Store's own limit) and gives free space back to the file
+  // system. Returns how many were evicted.
+  Result<std::int64_t> collect(std::optional<std::int64_t> max_bytes = {});
   // Writes all sound Artifacts to a new file that can serve as a layer.
   Result<StoreTransfer> export_to(const std::string& path);
   Result<StoreTransfer> import_from(const std::string& path);

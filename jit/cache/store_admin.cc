@@ -37,9 +37,7 @@ StoreTransfer copy_artifacts(Connection& from, Connection& to) {
   Statement rows(from, std::string(kSelectArtifacts) + "ORDER BY id");
   while (rows.step()) {
     const ArtifactRow row(rows);
-    const bool sound =
-        row.is_sound() && key_of({row.canonical.begin(), row.canonical.end()}).hex == key_hex(row.key);
-    if (!sound) {
+    if (!row.is_genuine()) {
       ++transfer.refused;
     } else if (row.insert_into(to)) {
       ++transfer.copied;
@@ -62,6 +60,11 @@ Result<std::vector<StoreEntry>> Store::list() {
       const ArtifactRow row(rows);
       StoreEntry entry;
       entry.key = key_hex(row.key);
+      entry.damaged = !row.is_sound();
+      if (entry.damaged) {
+        entries.push_back(std::move(entry));
+        continue;
+      }
       entry.bytes = row.bytes();
       entry.accessed = row.accessed;
       entry.facts = decode_facts(row.facts).value_or(ArtifactFacts{});
@@ -103,27 +106,25 @@ Result<StoreCheck> Store::verify() {
       while (rows.step()) {
         const ArtifactRow row(rows);
         ++check.checked;
-        if (!row.is_sound() || key_of({row.canonical.begin(), row.canonical.end()}).hex != key_hex(row.key)) {
-          damaged.emplace_back(row.key.begin(), row.key.end());
-        }
+        if (!row.is_genuine()) damaged.emplace_back(row.key.begin(), row.key.end());
       }
     }
-    if (!damaged.empty()) {
-      Transaction transaction(connection);
-      for (const std::vector<std::byte>& key : damaged) remove_artifact(connection, key);
-      transaction.commit();
-    }
+    Transaction transaction(connection);
+    for (const std::vector<std::byte>& key : damaged) remove_artifact(connection, key);
+    recount(connection);
+    transaction.commit();
     check.removed = static_cast<std::int64_t>(damaged.size());
+    check.rebuilt = state_->rebuilt;
     return check;
   });
 }
 
-Result<std::int64_t> Store::collect(std::int64_t max_bytes) {
+Result<std::int64_t> Store::collect(std::optional<std::int64_t> max_bytes) {
   State::Access access(*state_);
   return state_->on_file([&](Connection& connection) {
     Transaction transaction(connection);
     state_->write_accesses(connection);
-    const std::int64_t evicted = evict(connection, std::max<std::int64_t>(max_bytes, 0));
+    const std::int64_t evicted = evict(connection, max_bytes.value_or(state_->options.max_bytes));
     transaction.commit();
     connection.run("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)");
     return evicted;

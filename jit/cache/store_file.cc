@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <limits.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "ir/base/errors.h"
+#include "jit/cache/rescue.h"
 
 namespace kiln::jit {
 namespace {
@@ -190,8 +192,8 @@ void create_empty(const std::string& file, mode_t mode) {
 
 }  // namespace
 
-std::unique_ptr<sqlite::Connection> open_store_file(const std::string& path,
-                                                    const std::function<void(std::string_view)>& log) {
+std::unique_ptr<sqlite::Connection> open_store_file(const std::string& path, std::int64_t max_bytes,
+                                                    const std::function<void(std::string_view)>& on_damage) {
   const Place place = locate(path, true);
   check_folder(place.folder);
   {
@@ -215,18 +217,24 @@ std::unique_ptr<sqlite::Connection> open_store_file(const std::string& path,
     if (!header_is_ours(*connection)) {
       unusable("{} is not a kernel cache ({}); remove it or name another file", place.file, failure.what());
     }
-    log(fmt::format("{} is damaged ({}) and starts empty again", place.file, failure.what()));
-    reset_store_file(*connection);
+    on_damage(rebuild_store_file(*connection, place.file, failure, max_bytes));
   }
   // Nobody can have put a side file there in between and have it used.
   check_side_files(place.file);
   return connection;
 }
 
-void reset_store_file(sqlite::Connection& connection) {
+std::string rebuild_store_file(sqlite::Connection& connection, const std::string& file,
+                               const sqlite::Failure& failure, std::int64_t max_bytes) {
+  const std::vector<RescuedRow> rescued = rescue(connection, max_bytes);
   connection.reset();
-  check_or_create_schema(connection, "the emptied file");
+  check_or_create_schema(connection, file);
   use_write_ahead_log(connection);
+  sqlite::Transaction transaction(connection);
+  for (const RescuedRow& each : rescued) each.row().insert_into(connection);
+  transaction.commit();
+  return fmt::format("{} is damaged ({}) and is written anew: {} kernels are saved, others are lost", file,
+                     failure.what(), rescued.size());
 }
 
 std::unique_ptr<sqlite::Connection> open_layer(const std::string& path) {

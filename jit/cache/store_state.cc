@@ -40,7 +40,10 @@ Connection& Store::State::file() {
     throw_environment(ErrorCode::Io, "the process was cloned without fork() while {} was open", options.path);
   }
   if (!connection) {
-    connection = open_store_file(options.path, [this](std::string_view text) { report("damaged", text); });
+    connection = open_store_file(options.path, options.max_bytes, [this](std::string_view text) {
+      rebuilt = true;
+      report("damaged", text);
+    });
     opened_by = getpid();
   }
   return *connection;
@@ -63,20 +66,21 @@ Connection* Store::State::layer(std::size_t index) {
   return layers[index].get();
 }
 
+bool Store::State::rebuilds(const Failure& failure) {
+  if (!failure.is_damage() || rebuilt) return false;
+  rebuilt = true;
+  try {
+    report("damaged", rebuild_store_file(*connection, options.path, failure, options.max_bytes));
+    return true;
+  } catch (const Failure&) {
+    return false;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Error Store::State::failed(const Failure& failure) {
   Error error(ErrorKind::Environment, ErrorCode::Io, fmt::format("{}: {}", options.path, failure.what()));
-  if (failure.is_damage() && connection && !was_reset) {
-    was_reset = true;
-    report("damaged", fmt::format("{} is damaged ({}) and starts empty again", options.path, failure.what()));
-    try {
-      reset_store_file(*connection);
-      return error;
-    } catch (const Failure& again) {
-      error = Error(ErrorKind::Environment, ErrorCode::Io, fmt::format("{}: {}", options.path, again.what()));
-    } catch (const Error& again) {
-      error = again;
-    }
-  }
   const auto stop_writing = [&](std::string_view why) {
     report("writing", fmt::format("{}: {}; nothing more is written to it", options.path, why));
     may_write = false;
@@ -104,8 +108,16 @@ Error Store::State::give_up(const Error& error) {
   return error;
 }
 
+std::int64_t recount(Connection& connection) {
+  connection.run("UPDATE totals SET bytes = (SELECT coalesce(sum(bytes), 0) FROM artifacts)");
+  return connection.number("SELECT bytes FROM totals");
+}
+
 std::int64_t evict(Connection& connection, std::int64_t max_bytes) {
   std::int64_t total = connection.number("SELECT bytes FROM totals");
+  if (total <= max_bytes) return 0;
+  // Before anything is thrown away, the sum itself is made sure of.
+  total = recount(connection);
   if (total <= max_bytes) return 0;
   const std::int64_t target = max_bytes - max_bytes / 10;
   std::vector<std::int64_t> victims;

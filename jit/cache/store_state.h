@@ -26,15 +26,15 @@ namespace kiln::jit {
 struct Store::State {
   explicit State(StoreOptions the_options);
 
-  // Holds the lock for one operation; tells the log what happened after letting go of it.
+  // Holds the lock for one operation; warns of what happened after letting go of it.
   class Access {
    public:
     explicit Access(State& state) : state_(state), lock_(state.mutex) {}
     ~Access() {
       const std::vector<std::string> lines = std::exchange(state_.lines, {});
       lock_.unlock();
-      if (!state_.options.log) return;
-      for (const std::string& line : lines) state_.options.log(line);
+      if (!state_.options.warn) return;
+      for (const std::string& line : lines) state_.options.warn(line);
     }
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
@@ -53,10 +53,13 @@ struct Store::State {
 
   sqlite::Connection& file();
   sqlite::Connection* layer(std::size_t index);
-  // What follows from a failure of `connection`, or of opening it.
+  // True if the file was damaged and has now been written anew with what could be saved; at most once.
+  bool rebuilds(const sqlite::Failure& failure);
+  // What follows from another failure of `connection`, or of opening it.
   Error failed(const sqlite::Failure& failure);
   Error give_up(const Error& error);
-  // Runs `body(connection)` on the file, turning what goes wrong into an Error value.
+  // Runs `body(connection)` on the file, once more if it had to be rebuilt, and turns what goes wrong into an
+  // Error value.
   template <typename Body>
   auto on_file(Body&& body) -> Result<decltype(body(std::declval<sqlite::Connection&>()))>;
   // If nothing, `why` says why, unless an earlier file gave a better reason.
@@ -71,12 +74,12 @@ struct Store::State {
   pid_t opened_by = 0;
   std::optional<Error> unusable;  // set once; the file is then left alone
   bool may_write = true;
-  bool was_reset = false;
+  bool rebuilt = false;
   std::vector<std::unique_ptr<sqlite::Connection>> layers;
   std::vector<bool> layer_tried;
   std::map<std::string, std::int64_t> accesses;  // by key: microseconds since 1970, not yet written
   std::set<std::string> reported;
-  std::vector<std::string> lines;  // for the log, not yet told
+  std::vector<std::string> lines;  // warnings not yet told
   ForkGuard fork_guard;
 };
 
@@ -91,15 +94,21 @@ auto Store::State::on_file(Body&& body) -> Result<decltype(body(std::declval<sql
   } catch (const Error& error) {
     return give_up(error);
   }
-  try {
-    return body(*opened);
-  } catch (const sqlite::Failure& failure) {
-    if (failure.source() == opened->handle()) return failed(failure);
-    return Error(ErrorKind::Environment, ErrorCode::Io, failure.what());
-  } catch (const Error& error) {
-    return error;
+  for (;;) {
+    try {
+      return body(*opened);
+    } catch (const sqlite::Failure& failure) {
+      if (failure.source() != opened->handle())
+        return Error(ErrorKind::Environment, ErrorCode::Io, failure.what());
+      if (!rebuilds(failure)) return failed(failure);
+    } catch (const Error& error) {
+      return error;
+    }
   }
 }
+
+// Puts the sum of all bytes on record right, and gives it.
+std::int64_t recount(sqlite::Connection& connection);
 
 // Removes the least recently used Artifacts if there are more than `max_bytes`, and says how many. Goes a
 // little further than needed, so that it is not needed again at once.

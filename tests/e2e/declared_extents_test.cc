@@ -30,7 +30,7 @@ class DeclaredExtents : public ::testing::TestWithParam<KernelChoice> {
     Options options;
     options.cache = "off";
     options.kernels = GetParam();
-    options.log = [this](std::string_view line) {
+    options.warn = [this](std::string_view line) {
       if (line.find("declares") != std::string_view::npos) warnings_.emplace_back(line);
     };
     return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);

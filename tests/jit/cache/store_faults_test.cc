@@ -100,13 +100,77 @@ TEST_F(StoreFaults, DamagedFileOfOursWorksAgain) {
   write(path("half"), bytes.substr(0, bytes.size() / 2));
   {
     const auto store = open(path("half"));
-    EXPECT_FALSE(store->find(test_key(0)));
+    (void)store->find(test_key(0));
     EXPECT_EQ(log.size(), 1u);
     EXPECT_TRUE(logged("is damaged"));
     store->insert(test_key(0), test_artifact(test_key(0)));
     EXPECT_TRUE(holds(*store, test_key(0)));
   }
   EXPECT_TRUE(holds(*open(path("half")), test_key(0)));
+}
+
+// What the damage did not touch is kept, in the same process and for the next.
+TEST_F(StoreFaults, OneDamagedPageLosesFewArtifacts) {
+  const std::string bytes = content(sound_file());
+  for (std::size_t page = 1; page < bytes.size() / 4096; page += 3) {
+    SCOPED_TRACE(page);
+    std::string damaged = bytes;
+    std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(page * 4096), 4096, '\xa5');
+    write(path("page"), damaged);
+    log.clear();
+    int kept = 0;
+    {
+      const auto store = open(path("page"));
+      for (int i = 0; i < kArtifacts; ++i) {
+        if (const auto found = store->find(test_key(i))) {
+          EXPECT_TRUE(same(*found, test_artifact(test_key(i))));
+        } else {
+          store->insert(test_key(i), test_artifact(test_key(i)));
+        }
+      }
+      EXPECT_LE(log.size(), 2u);
+    }
+    const auto store = open(path("page"));
+    for (int i = 0; i < kArtifacts; ++i) kept += holds(*store, test_key(i));
+    EXPECT_EQ(kept, kArtifacts);
+    EXPECT_EQ(store->verify().value().removed, 0);
+  }
+}
+
+TEST_F(StoreFaults, VerifyRebuildsADamagedFile) {
+  std::string bytes = content(sound_file());
+  std::fill_n(bytes.begin() + 5 * 4096, 4096, '\xa5');
+  write(path("page"), bytes);
+  const auto store = open(path("page"));
+  const StoreCheck check = store->verify().value();
+  EXPECT_TRUE(check.rebuilt || check.removed > 0);
+  EXPECT_EQ(check.rebuilt, logged("is damaged"));
+  EXPECT_GT(check.checked, 0);
+  EXPECT_FALSE(open(path("page"))->verify().value().rebuilt);
+}
+
+// What no checksum covers: times, and the sums that eviction goes by.
+TEST_F(StoreFaults, ImpossibleNumbersAreFound) {
+  {
+    sqlite::Connection file(sound_file(), sqlite::Mode::Write);
+    file.run("UPDATE artifacts SET accessed = 4611686018427387904 WHERE id = 1");
+    file.run("UPDATE artifacts SET accessed = -1 WHERE id = 2");
+    file.run("UPDATE artifacts SET bytes = 1 WHERE id = 3");
+    file.run("UPDATE totals SET bytes = 4611686018427387904");
+  }
+  const auto store = open();
+  int damaged = 0;
+  for (const StoreEntry& entry : store->list().value()) damaged += entry.damaged;
+  EXPECT_EQ(damaged, 3);
+  // The sum is wrong: nothing is evicted for it.
+  store->insert(test_key(1000), test_artifact(test_key(1000)));
+  EXPECT_EQ(store->stats().value().artifacts, kArtifacts + 1);
+  const StoreCheck check = store->verify().value();
+  EXPECT_EQ(check.removed, 3);
+  EXPECT_FALSE(check.rebuilt);
+  std::int64_t bytes = 0;
+  for (const StoreEntry& entry : store->list().value()) bytes += entry.bytes;
+  EXPECT_EQ(store->stats().value().bytes, bytes);
 }
 
 TEST_F(StoreFaults, VerifyRemovesDamagedCode) {

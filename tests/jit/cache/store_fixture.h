@@ -81,7 +81,7 @@ class StoreTest : public testing::Test {
     options.max_bytes = max_bytes;
     options.access_granularity = 0;
     options.layers = std::move(layers);
-    options.log = [this](std::string_view line) { log.emplace_back(line); };
+    options.warn = [this](std::string_view line) { log.emplace_back(line); };
     return std::make_unique<Store>(std::move(options));
   }
   std::unique_ptr<Store> open() { return open(path()); }
