@@ -13,6 +13,7 @@
 #include "api/session_implementation.h"
 #include "frontend/onnx/loader.h"
 #include "ir/base/errors.h"
+#include "ir/graph/contract.h"
 #include "jit/cache/store.h"
 #include "kernels_ref/reference.h"
 #include "runtime/inputs.h"
@@ -126,6 +127,12 @@ Session::Implementation::Implementation(frontend::ModelSource source, const Opti
   graph::Graph graph = source_.graph(load);
   for (const graph::ValueId id : graph.inputs) inputs.push_back(describe(graph, id));
   for (const graph::ValueId id : graph.outputs) outputs.push_back(describe(graph, id));
+  for (const graph::NodeId id : graph.topological_order()) {
+    const graph::Node& node = graph.node(id);
+    nodes.push_back({.name = node.name,
+                     .op = std::string(name(node.op)),
+                     .operator_class = std::string(contract(node.op).operator_class)});
+  }
   make_execution(std::move(graph), declared_);
 }
 
@@ -245,6 +252,7 @@ Session::Implementation& Session::implementation() const {
 
 const std::vector<ValueInfo>& Session::inputs() const { return implementation().inputs; }
 const std::vector<ValueInfo>& Session::outputs() const { return implementation().outputs; }
+const std::vector<NodeInfo>& Session::nodes() const { return implementation().nodes; }
 
 std::vector<Datum> Session::run(std::span<const NamedDatum> inputs) const {
   Implementation& model = implementation();

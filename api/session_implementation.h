@@ -44,6 +44,7 @@ struct Session::Implementation {
   runtime::Parallelism parallelism;
   std::shared_ptr<jit::KernelService> kernels;
   std::vector<ValueInfo> inputs, outputs;  // as declared
+  std::vector<NodeInfo> nodes;
 
  private:
   void make_execution(graph::Graph graph, Execution& execution) const;

@@ -14,6 +14,7 @@
 
 #include "tools/arguments.h"
 #include "tools/command.h"
+#include "tools/coverage.h"
 
 namespace kiln::tools {
 namespace {
@@ -76,6 +77,7 @@ struct Outcome {
   Verdict verdict = Verdict::Passed;
   std::string reason;
   std::int64_t fallback_nodes = 0;
+  Category category{};
 };
 
 bool compares_as_numbers(DType dtype) {
@@ -146,12 +148,13 @@ std::vector<NamedDatum> read_numbered(const fs::path& folder, const char* prefix
 
 // Runs one data set; gives why it failed, or nothing.
 std::string run_data_set(const fs::path& model, const fs::path& folder, const GlobalOptions& global,
-                         const VerifyOptions& options, const Rule* rule, std::int64_t& fallback_nodes) {
+                         const VerifyOptions& options, const Rule* rule, Outcome& outcome) {
   Options session_options = global.session_options();
   session_options.ignore_declared_dims = options.dynamic;
   session_options.ignore_declared_ranks = options.dynamic_rank;
   // The model first: if its operators are refused, what the files hold does not matter.
   std::optional<Session> session = Session::load(model, session_options);
+  outcome.category = category_of(*session);
   std::vector<NamedDatum> inputs = read_numbered(folder, "input", session->inputs());
   const std::vector<NamedDatum> want = read_numbered(folder, "output", session->outputs());
   if (options.as_initializers) {
@@ -163,7 +166,7 @@ std::string run_data_set(const fs::path& model, const fs::path& folder, const Gl
     session = Session::load(model, session_options);
   }
   const std::vector<Datum> got = session->run(std::span<const NamedDatum>(inputs));
-  fallback_nodes += session->stats().fallback_nodes;
+  outcome.fallback_nodes += session->stats().fallback_nodes;
   const bool tolerant = rule != nullptr && rule->kind == Rule::Kind::Tolerance;
   for (std::size_t i = 0; i < want.size(); ++i) {
     const std::string why = difference(
@@ -189,8 +192,7 @@ Outcome run_test(const fs::path& folder, const GlobalOptions& global, const Veri
   if (data_sets.empty()) return {outcome.test, Verdict::Skipped, "no test_data_set folder"};
   for (const fs::path& data_set : data_sets) {
     try {
-      outcome.reason =
-          run_data_set(folder / "model.onnx", data_set, global, options, rule, outcome.fallback_nodes);
+      outcome.reason = run_data_set(folder / "model.onnx", data_set, global, options, rule, outcome);
     } catch (const std::exception& error) {
       outcome.reason = error.what();
     }
@@ -236,16 +238,25 @@ const char* name(Verdict verdict) {
 }
 
 void write_json(const std::string& path, const std::vector<Outcome>& outcomes) {
+  Coverage coverage;
+  for (const Outcome& outcome : outcomes) {
+    const bool without_fallback = outcome.verdict == Verdict::Passed && outcome.fallback_nodes == 0;
+    coverage.add(outcome.test, outcome.category, without_fallback);
+  }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Outcome& outcome : outcomes) {
+    const Category category = coverage.category(outcome.test);
     list.push_back({{"test", outcome.test},
+                    {"class", category.operator_class},
+                    {"types", category.element_types},
                     {"verdict", name(outcome.verdict)},
                     {"reason", outcome.reason},
                     {"fallback_nodes", outcome.fallback_nodes}});
   }
   std::ofstream file(path);
+  const nlohmann::ordered_json report = {{"tests", std::move(list)}, {"classes", coverage.json()}};
   // Names of files need not be UTF-8.
-  file << list.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  file << report.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
   file.close();
   if (!file) throw Error(ErrorKind::Environment, ErrorCode::Io, fmt::format("cannot write {}", path));
 }
@@ -298,7 +309,10 @@ void add_verify(CLI::App& app, const GlobalOptions& global, int& exit_status) {
   command->add_flag("--dynamic-rank", options->dynamic_rank, "hide the declared ranks of the inputs too");
   command->add_flag("--as-initializers", options->as_initializers, "make the inputs constants of the model");
   command->add_flag("--rules", options->rules, "print the built-in tolerances and exceptions");
-  add_value(*command, "--json", options->json, parse_text, "file for one record a test")->type_name("FILE");
+  add_value(*command, "--json", options->json, parse_text,
+            "file for a record of each test, and for each class of operators how many ran without "
+            "reference kernels")
+      ->type_name("FILE");
   command->callback([&global, options, &exit_status] {
     try {
       verify(global, *options, exit_status);

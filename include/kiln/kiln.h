@@ -48,6 +48,15 @@ struct ValueInfo {
   Container container = Container::Tensor;
 };
 
+// A node of a model, as Kiln reads it: operators of old versions and compositions are those that they became.
+struct NodeInfo {
+  std::string name;
+  std::string op;
+  // "elementwise", "reduction", "softmax", "normalisation", "pooling", "data movement", "matmul",
+  // "convolution", "shape" or "other".
+  std::string operator_class;
+};
+
 enum class KernelChoice : std::uint8_t {
   Generated,    // compiled kernels, reference kernels where none can be made
   Reference,    // reference kernels alone
@@ -108,6 +117,8 @@ class Session {
 
   const std::vector<ValueInfo>& inputs() const;
   const std::vector<ValueInfo>& outputs() const;
+  // Before anything is optimised, producers first; not those of Graphs in nodes.
+  const std::vector<NodeInfo>& nodes() const;
 
   // Runs once; inputs by name in any order, every one given. The outputs are new tensors in model order.
   // Where an input contradicts a rank or a fixed extent that the model declares, what is given counts: there

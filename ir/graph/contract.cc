@@ -18,17 +18,41 @@ constexpr std::string_view Onnx = "ai.onnx";
 constexpr std::string_view MachineLearning = "ai.onnx.ml";
 constexpr std::string_view Microsoft = "com.microsoft";
 
+// What the class column says.
+struct OperatorClass {
+  FusionClass fusion;
+  std::string_view name;
+};
+
+namespace operator_classes {
+constexpr OperatorClass Elementwise{FusionClass::Elementwise, "elementwise"};
+constexpr OperatorClass Reduction{FusionClass::Rows, "reduction"};
+constexpr OperatorClass Softmax{FusionClass::Rows, "softmax"};
+constexpr OperatorClass Normalisation{FusionClass::Rows, "normalisation"};
+constexpr OperatorClass AffineNormalisation{FusionClass::Elementwise, "normalisation"};
+constexpr OperatorClass Pooling{FusionClass::Pool, "pooling"};
+constexpr OperatorClass GlobalPooling{FusionClass::Rows, "pooling"};
+constexpr OperatorClass View{FusionClass::View, "data movement"};
+constexpr OperatorClass Movement{FusionClass::Movement, "data movement"};
+constexpr OperatorClass Product{FusionClass::Dot, "matmul"};
+constexpr OperatorClass Convolution{FusionClass::Dot, "convolution"};
+constexpr OperatorClass Shape{FusionClass::Shape, "shape"};
+constexpr OperatorClass Control{FusionClass::Control, "other"};
+constexpr OperatorClass Opaque{FusionClass::Opaque, "other"};
+constexpr OperatorClass Random{FusionClass::Random, "other"};
+}  // namespace operator_classes
+
 struct Row {
   OpKind kind;
   std::string_view name, domain;
-  FusionClass fusion;
+  OperatorClass operator_class;
   InferFunction infer;
   std::string_view signature, attributes;
 };
 
 constexpr Row kRows[] = {
-#define KILN_OP(kind, domain, fusion, infer, signature, attributes) \
-  {OpKind::kind, #kind, domain, FusionClass::fusion, infer, signature, attributes},
+#define KILN_OP(kind, domain, operator_class, infer, signature, attributes) \
+  {OpKind::kind, #kind, domain, operator_classes::operator_class, infer, signature, attributes},
 #include "ir/graph/ops.def"
 #undef KILN_OP
 };
@@ -214,9 +238,10 @@ struct Table {
       storage.inputs = storage.parse_operands(inputs, false);
       storage.outputs = storage.parse_operands(outputs, true);
       storage.parse_attributes(row.attributes);
-      storage.derive_in_place(row.fusion);
-      contracts.push_back({row.kind, row.name, row.domain, storage.inputs, storage.outputs, storage.types,
-                           storage.attributes, row.infer, row.fusion, storage.in_place});
+      storage.derive_in_place(row.operator_class.fusion);
+      contracts.push_back({row.kind, row.name, row.domain, row.operator_class.name, storage.inputs,
+                           storage.outputs, storage.types, storage.attributes, row.infer,
+                           row.operator_class.fusion, storage.in_place});
     }
   }
 };

@@ -60,6 +60,9 @@ struct OpContract {
   OpKind kind;
   std::string_view name;    // the enumerator: the ONNX name, unique across domains
   std::string_view domain;  // "ai.onnx" unless said
+  // What it computes, for people and reports: "elementwise", "reduction", "softmax", "normalisation",
+  // "pooling", "data movement", "matmul", "convolution", "shape" or "other".
+  std::string_view operator_class;
   std::span<const OperandSpec> inputs;
   std::span<const OperandSpec> outputs;
   std::span<const TypeConstraint> types;

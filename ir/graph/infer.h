@@ -15,7 +15,8 @@
 namespace kiln::graph {
 
 // The inference functions that ops.def names.
-#define KILN_OP(kind, domain, fusion, infer, signature, attributes) void infer(Graph& graph, Node& node);
+#define KILN_OP(kind, domain, operator_class, infer, signature, attributes) \
+  void infer(Graph& graph, Node& node);
 #include "ir/graph/ops.def"
 #undef KILN_OP
 

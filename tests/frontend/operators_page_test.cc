@@ -182,9 +182,10 @@ std::string graph_table() {
   const auto templates = templates_of_operators();
   std::map<std::string_view, const graph::OpContract*> by_name;
   for (const graph::OpContract& op : graph::contracts()) by_name[op.name] = &op;
-  std::string text = "| operator | runs as | element types |\n| --- | --- | --- |\n";
+  std::string text = "| operator | class | runs as | element types |\n| --- | --- | --- | --- |\n";
   for (const auto& [name, op] : by_name) {
-    text += fmt::format("| {} | {} | {} |\n", name, runs_as(op->kind, templates), types(*op));
+    text += fmt::format("| {} | {} | {} | {} |\n", name, op->operator_class, runs_as(op->kind, templates),
+                        types(*op));
   }
   return text;
 }
@@ -230,11 +231,24 @@ An operator that is not listed is refused when the model is loaded:
 
 ## The graph's operators
 
-"Runs as" names the families of generated kernels, or the operators through which it has them. Every operator also has a
+The class says what an operator computes; `kiln verify --json` counts by it (below). "Runs as" names the families of generated kernels, or the operators through which it has them. Every operator also has a
 reference kernel, which runs what a family refuses (`kiln explain --stage regions` says why) and is the truth that
 generated kernels are tested against. Types are as in `kiln run`: i1 is a boolean.
 
-{})",
+{}
+## Tests without a reference kernel
+
+`kiln verify FOLDER --json FILE` counts under "classes", for each class of operators, the tests and those that passed with
+no node on a reference kernel (arithmetic on at most 64 integers of shapes takes no kernel):
+
+- A test counts for one class: of its model's nodes, as the graph has them before it is optimised, that of the one that
+  comes first in convolution, matmul, normalisation, softmax, pooling, reduction, elementwise, data movement, shape. A
+  node of the class "other" takes the test out of the count.
+- What a standard's function expands to, `test_x_expanded` or `test_x_expanded_ver18`, counts for the class of `test_x`
+  where that is among the tests.
+- Inputs and outputs decide on the types: with f16 or bf16 among them a test is one of "f16 bf16", else of "f32 i32 i64
+  i1". Any other type takes it out of the count. A test that is skipped, or refused when loaded, counts for none.
+)",
                      kNewestOpset, onnx_table("ai.onnx"), onnx_table("ai.onnx.ml"),
                      onnx_table("ai.onnx.preview"), onnx_table("com.microsoft"),
                      refusal("ai.onnx", "ImageDecoder", 20), refusal("ai.onnx.preview.training", "Adam", 1),

@@ -143,12 +143,16 @@ TEST_F(ModelCommands, VerifyCountsWhatPassed) {
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(last_line(result.out), "1 passed, 1 failed, 1 skipped\n");
   EXPECT_NE(result.out.find("output probabilities: element 7 is"), std::string::npos) << result.out;
-  const nlohmann::json report = nlohmann::json::parse(read_file(path("report.json")));
+  const nlohmann::json whole = nlohmann::json::parse(read_file(path("report.json")));
+  const nlohmann::json& report = whole.at("tests");
   ASSERT_EQ(report.size(), 3U);
   EXPECT_EQ(report[0].at("verdict"), "skipped");
   EXPECT_EQ(report[1].at("verdict"), "failed");
   EXPECT_EQ(report[2].at("verdict"), "passed");
   EXPECT_EQ(report[2].at("fallback_nodes"), 0);
+  EXPECT_EQ(report[2].at("class"), "convolution");
+  EXPECT_EQ(whole.at("classes").dump(),
+            R"({"convolution":{"f32 i32 i64 i1":{"tests":2,"without_fallback":1}}})");
   EXPECT_EQ(kiln({"verify", path("tests/deep"), "--atol", "0.3"}).status, 0);
 }
 
