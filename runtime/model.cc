@@ -49,23 +49,32 @@ bool all_finite(const Tensor& tensor, Bits exponent) {
   return found == 0;
 }
 
-// Why a Region's constants keep it from generated kernels; nothing if they do not. A padded tap of a
-// generated convolution multiplies 0 by a weight, where the numeric law says that it contributes nothing even
-// against an infinite one.
-std::optional<std::string> why_not_content(const graph::Graph& graph, const graph::Region& region) {
+// Weights in which padding would meet an infinity or NaN, to which it must add nothing: generated kernels
+// take care of that for weights that a run brings, and take constant ones to be finite.
+std::optional<graph::ValueId> weights_to_mend(const graph::Graph& graph, const graph::Region& region) {
   const graph::Node& root = graph.node(region.root);
-  if (root.op != graph::OpKind::Conv) return std::nullopt;
+  const bool transposed = root.op == graph::OpKind::ConvTranspose;
+  if (root.op != graph::OpKind::Conv && !transposed) return std::nullopt;
   const auto pads = root.attributes.find("pads");
-  const bool padded = text(root, "auto_pad") != "NOTSET" || pads == root.attributes.end() ||
+  const bool padded = transposed || text(root, "auto_pad") != "NOTSET" || pads == root.attributes.end() ||
                       std::ranges::any_of(integers(root, "pads"), [](std::int64_t pad) { return pad != 0; });
   const auto& weights = graph.value(root.inputs[1]).constant;
   if (!padded || !weights) return std::nullopt;
-  const bool finite = weights->dtype() == DType::F32 ? all_finite<std::uint32_t>(*weights, 0x7f800000)
-                      : weights->dtype() == DType::F64
-                          ? all_finite<std::uint64_t>(*weights, 0x7ff0000000000000)
-                          : true;
-  if (finite) return std::nullopt;
-  return "a weight is not finite, and padding must not meet it";
+  const bool finite = [&] {
+    switch (weights->dtype()) {
+      case DType::F16:
+        return all_finite<std::uint16_t>(*weights, 0x7c00);
+      case DType::BF16:
+        return all_finite<std::uint16_t>(*weights, 0x7f80);
+      case DType::F32:
+        return all_finite<std::uint32_t>(*weights, 0x7f800000);
+      case DType::F64:
+        return all_finite<std::uint64_t>(*weights, 0x7ff0000000000000);
+      default:
+        return true;
+    }
+  }();
+  return finite ? std::nullopt : std::optional(root.inputs[1]);
 }
 
 // What prepared constants are made of: the bytes of every constant input.
@@ -147,8 +156,13 @@ void Model::add_region(const graph::Region& region, bool may_split) {
     return;
   }
   compiled.problem = make_problem(graph_, region);
-  std::string reasons = why_not_content(graph_, region).value_or("");
-  if (reasons.empty() && choose_template(compiled, reasons)) {
+  if (const auto weights = weights_to_mend(graph_, region)) {
+    const auto number =
+        std::find(region.inputs.begin(), region.inputs.end(), *weights) - region.inputs.begin();
+    compiled.problem.input_is_constant.at(static_cast<std::size_t>(number)) = false;
+  }
+  std::string reasons;
+  if (choose_template(compiled, reasons)) {
     regions_.push_back(std::move(compiled));
     return;
   }

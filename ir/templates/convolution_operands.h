@@ -1,4 +1,4 @@
-// The operands of a Conv that both of its Templates take: an input and constant weights in memory.
+// The operands of a convolution that both of its Templates take: an input and weights in memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ struct ConvolutionOperands {
   std::optional<std::size_t> bias;
 };
 
-// Why the root is no Conv of 1 to 3 spatial axes with such operands; nothing if it is.
+// Why the root is no Conv or ConvTranspose of 1 to 3 spatial axes with such operands and weights of known
+// extents; nothing if it is.
 std::optional<std::string> why_no_convolution(const graph::Problem& problem);
 
 // For a Problem that why_no_convolution() takes.

@@ -38,6 +38,8 @@ std::optional<std::string> refuses(const Problem& problem, const Target&) {
   const Graph& graph = problem.graph;
   const Node& node = graph.node(problem.root);
   if (auto reason = why_no_convolution(problem)) return reason;
+  if (node.op != graph::OpKind::Conv || !problem.input_is_constant[convolution_operands(problem).w])
+    return "its weights are not constant";
   const graph::Value& x = graph.value(node.inputs[0]);
   const Shape& weights = *graph.value(node.inputs[1]).shape;
   if (weights[1] != Dim(1) || weights[0] != Dim(integer(node, "group")))

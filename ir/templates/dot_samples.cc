@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include <fmt/format.h>
 
 #include "ir/templates/samples.h"
@@ -135,6 +137,49 @@ Samples convolution_samples(const Target&) {
         b.add(OpKind::Conv, {x, b.weights(DType::F32, {9, 2, 3, 3, 3})}, {{"pads", List{1, 1, 1, 1, 1, 1}}});
     b.output(y);
     samples.push_back(b.finish(y, {{1}, {4}}));
+  }
+  for (const DType dtype : {DType::F32, DType::F64, DType::F16}) {
+    for (const std::int64_t group : {1, 3}) {
+      SampleBuilder b(fmt::format("weights of each run, {} groups of {}", group, name(dtype)));
+      const ValueId x = b.input(dtype, {b.symbol("n"), 6, b.symbol("h"), 7}, Lie::ChannelsLast);
+      const ValueId w = b.input(dtype, {36, 6 / group, 3, 2});
+      const ValueId y = b.add(OpKind::Conv, {x, w, b.input(dtype, {36})},
+                              {{"pads", List{1, 0, 1, 1}}, {"dilations", List{1, 2}}, {"group", group}});
+      const ValueId z = b.add(OpKind::Relu, {y});
+      b.output(z, Lie::ChannelsLast);
+      samples.push_back(b.finish(y, {{0, 5}, {1, 1}, {2, 9}}));
+    }
+  }
+  {
+    SampleBuilder b("weights of each run, one axis without padding");
+    const ValueId y =
+        b.add(OpKind::Conv, {b.input(DType::F32, {2, 5, b.symbol("w")}), b.input(DType::F32, {3, 5, 4})});
+    b.output(y);
+    samples.push_back(b.finish(y, {{4}, {33}}));
+  }
+  for (const bool constant : {true, false}) {
+    for (const auto& [group, strides, dilations] : {std::tuple<std::int64_t, List, List>{1, {2, 3}, {1, 1}},
+                                                    {2, {1, 2}, {2, 1}},
+                                                    {1, {1, 1}, {1, 3}}}) {
+      SampleBuilder b(fmt::format("transposed, constant {}, {} groups, strides {} {}", constant, group,
+                                  strides[0], strides[1]));
+      const ValueId x = b.input(DType::F32, {b.symbol("n"), 6, b.symbol("h"), 5});
+      const ValueId w = constant ? b.weights(DType::F32, {6, 17, 3, 2}) : b.input(DType::F32, {6, 17, 3, 2});
+      const ValueId y = b.add(
+          OpKind::ConvTranspose, {x, w},
+          {{"group", group}, {"strides", strides}, {"dilations", dilations}, {"pads", List{1, 2, 0, 1}}});
+      b.output(y);
+      samples.push_back(b.finish(y, {{0, 3}, {1, 1}, {2, 7}}));
+    }
+  }
+  {
+    SampleBuilder b("transposed, three axes, more padding than window");
+    const ValueId x = b.input(DType::F32, {1, 3, b.symbol("d"), 4, 3});
+    const ValueId y = b.add(
+        OpKind::ConvTranspose, {x, b.input(DType::F32, {3, 2, 2, 1, 2})},
+        {{"strides", List{2, 1, 2}}, {"pads", List{2, 1, 0, 2, 1, 0}}, {"output_padding", List{0, 0, 1}}});
+    b.output(y);
+    samples.push_back(b.finish(y, {{3}, {6}}));
   }
   return samples;
 }

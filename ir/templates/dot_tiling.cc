@@ -62,10 +62,11 @@ std::string pack_key(const DotTiling& tiling) { return fmt::format("panels:{}", 
 
 int add_packed(ProgramBuilder& program, const PackedSource& source, const DotTiling& tiling, DType dtype) {
   const Shape packed = packed_extents(source, tiling);
-  const int value = program.prepared(dtype, element_count(packed));
+  const int value = source.constant ? program.prepared(dtype, element_count(packed))
+                                    : program.workspace(dtype, element_count(packed));
   ProgramBuilder::Launch launch(program, "pack_panels");
   tile::KernelBuilder& k = launch.builder();
-  const tile::View from = launch.input("w", source.value, source.extents, source.strides);
+  tile::View from = launch.input("w", source.value, source.extents, source.strides);
   const tile::View to = launch.output("packed", value, packed, graph::dense_strides(packed));
   // A program copies up to `block` of the innermost depth axis of one panel; outer depth axes are grid axes.
   const std::size_t depth_axes = source.extents.size() - 2;
@@ -77,6 +78,17 @@ int add_packed(ProgramBuilder& program, const PackedSource& source, const DotTil
     grid.emplace_back(ceil_divide(inner_depth, block));
     return grid;
   });
+  if (!source.backwards.empty()) {
+    tile::Indices starts, extents;
+    std::vector<std::int64_t> steps;
+    for (std::size_t a = 0; a < source.extents.size(); ++a) {
+      const std::int64_t extent = source.extents[a].constant();
+      starts.emplace_back(source.backwards[a] ? extent - 1 : 0);
+      extents.emplace_back(extent);
+      steps.push_back(source.backwards[a] ? -1 : 1);
+    }
+    from = from.slice(starts, extents, std::move(steps));
+  }
   const tile::Expr group = k.program_id(0), panel = k.program_id(1);
   const tile::Expr depth = k.program_id(static_cast<int>(packed.size()) - 2) * block;
   tile::Indices from_at{group}, to_at{group, panel};
@@ -97,7 +109,11 @@ int add_packed(ProgramBuilder& program, const PackedSource& source, const DotTil
   }
   to.store(to_at, k.reshape(from.load(from_at, from_extents), to_extents));
   launch.cost(0, block * tiling.panel * 8);
-  program.add_prepare(launch);
+  if (source.constant) {
+    program.add_prepare(launch);
+  } else {
+    program.add(launch);
+  }
   return value;
 }
 

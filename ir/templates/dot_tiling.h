@@ -22,15 +22,18 @@ DotTiling dot_tiling(std::int64_t columns, DType accumulator, const Target& targ
 // The dtype that a dot of these operands accumulates in; nothing if there is no such dot.
 std::optional<DType> accumulator_dtype(DType operand);
 
-// A constant matrix seen as [groups, depth..., columns]: the strides of its elements in the Problem's input.
+// A matrix seen as [groups, depth..., columns]: the strides of its elements in the Problem's input.
 struct PackedSource {
   int value = 0;
   graph::Shape extents;  // groups, depth axes..., columns; all constant
   std::vector<graph::Dim> strides;
+  std::vector<bool> backwards{};  // axes that are read from their ends; empty: none
+  bool constant = true;           // its content is
 };
 
-// Adds a Prepared Value laid out [groups][panels][depth...][panel], columns beyond the end zero, and the
-// prepare Kernel that fills it. Gives the Value's number; its extents are packed_extents().
+// Adds a Value laid out [groups][panels][depth...][panel], columns beyond the end zero, and the Kernel that
+// fills it: once if the content is constant, else in every run. Gives the Value's number; its extents are
+// packed_extents().
 int add_packed(ProgramBuilder& program, const PackedSource& source, const DotTiling& tiling, DType dtype);
 graph::Shape packed_extents(const PackedSource& source, const DotTiling& tiling);
 std::string pack_key(const DotTiling& tiling);

@@ -1,6 +1,7 @@
 #include "ir/templates/window_geometry.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,32 @@ std::int64_t WindowGeometry::taps() const {
   return product;
 }
 
+bool WindowGeometry::meets_padding() const {
+  const auto none = [](const Dim& dim) { return dim == Dim(0); };
+  return !std::all_of(low.begin(), low.end(), none) || !std::all_of(high.begin(), high.end(), none) ||
+         std::any_of(spread.begin(), spread.end(), [](std::int64_t step) { return step > 1; });
+}
+
+namespace {
+
+// What the last window reaches beyond the input.
+Dim reach_behind(const WindowGeometry& geometry, std::size_t i) {
+  const std::int64_t span = (geometry.kernel[i] - 1) * geometry.dilations[i] + 1;
+  return (geometry.output[i] - Dim(1)) * Dim(geometry.strides[i]) + Dim(span) - geometry.input[i];
+}
+
+// As the convolution that gives the same: element i of the input lies at i * stride.
+void transpose(WindowGeometry& geometry, std::span<const std::int64_t> pads) {
+  geometry.spread = std::exchange(geometry.strides, std::vector<std::int64_t>(geometry.rank(), 1));
+  for (std::size_t i = 0; i < geometry.rank(); ++i) {
+    geometry.input[i] = geometry.input[i] * Dim(geometry.spread[i]);
+    geometry.low.emplace_back((geometry.kernel[i] - 1) * geometry.dilations[i] - pads[i]);
+    geometry.high.push_back(reach_behind(geometry, i) - geometry.low.back());
+  }
+}
+
+}  // namespace
+
 WindowGeometry window_geometry(const Graph& graph, const Node& node) {
   const graph::Shape& input = *graph.value(node.inputs[0]).shape;
   const graph::Shape& output = *graph.value(node.outputs[0]).shape;
@@ -28,18 +55,20 @@ WindowGeometry window_geometry(const Graph& graph, const Node& node) {
   WindowGeometry geometry{.kernel = list("kernel_shape"),
                           .strides = list("strides"),
                           .dilations = list("dilations"),
+                          .spread = {},
                           .low = {},
                           .high = {},
                           .input = {input.begin() + 2, input.end()},
                           .output = {output.begin() + 2, output.end()}};
   const std::string& mode = text(node, "auto_pad");
+  if (node.op == graph::OpKind::ConvTranspose) {
+    transpose(geometry, integers(node, "pads"));
+    return geometry;
+  }
+  geometry.spread.assign(geometry.rank(), 1);
   for (std::size_t i = 0; i < geometry.rank(); ++i) {
-    const std::int64_t span = (geometry.kernel[i] - 1) * geometry.dilations[i] + 1;
-    // What the last window reaches beyond the input.
-    const Dim reach =
-        (geometry.output[i] - Dim(1)) * Dim(geometry.strides[i]) + Dim(span) - geometry.input[i];
     if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-      const Dim total = max(reach, 0);
+      const Dim total = max(reach_behind(geometry, i), 0);
       geometry.low.push_back(mode == "SAME_UPPER" ? floordiv(total, 2) : ceildiv(total, 2));
       geometry.high.push_back(total - geometry.low.back());
     } else {
@@ -50,6 +79,23 @@ WindowGeometry window_geometry(const Graph& graph, const Node& node) {
   }
   return geometry;
 }
+
+namespace {
+
+// Axes first_axis.. with `spread - 1` elements of value `between` behind each of their own.
+tile::View spread_out(tile::View view, int first_axis, std::span<const std::int64_t> spread, double between) {
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    if (spread[i] == 1) continue;
+    const std::int64_t axis = first_axis + static_cast<std::int64_t>(i);
+    view = view.broadcast({axis + 1}, {1});
+    tile::Indices low(static_cast<std::size_t>(view.type().rank()), 0), high = low;
+    high[static_cast<std::size_t>(axis) + 1] = spread[i] - 1;
+    view = view.pad(low, high, tile::PadMode::Constant, between).merge({axis, axis + 1});
+  }
+  return view;
+}
+
+}  // namespace
 
 tile::View window_view(ProgramBuilder::Launch& launch, const tile::View& view, int first_axis,
                        const WindowGeometry& geometry, double outside) {
@@ -65,12 +111,9 @@ tile::View window_view(ProgramBuilder::Launch& launch, const tile::View& view, i
     window.axes.push_back(first_axis + static_cast<std::int64_t>(i));
     window.low.push_back(index("low", i, geometry.low[i]));
     // As much as the last window needs: more than the node's own padding under ceil_mode.
-    const std::int64_t span = (geometry.kernel[i] - 1) * geometry.dilations[i] + 1;
-    const Dim reach =
-        (geometry.output[i] - Dim(1)) * Dim(geometry.strides[i]) + Dim(span) - geometry.input[i];
-    window.high.push_back(index("high", i, max(reach - geometry.low[i], 0)));
+    window.high.push_back(index("high", i, max(reach_behind(geometry, i) - geometry.low[i], 0)));
   }
-  return view.window(window);
+  return spread_out(view, first_axis, geometry.spread, outside).window(window);
 }
 
 std::vector<std::int64_t> pixel_block(std::span<const Dim> output, std::int64_t wanted) {

@@ -227,9 +227,12 @@ double accumulation_length(const Problem& problem, const graph::Bindings& bindin
   double length = 1;
   switch (contract(root.op).fusion) {
     case graph::FusionClass::Dot: {
-      if (root.op == graph::OpKind::Conv) {
+      if (has(root, "kernel_shape")) {
         const Extents weights = extents(1);
-        for (std::size_t i = 1; i < weights.size(); ++i) length *= static_cast<double>(weights[i]);
+        // Per group, the channels of the input.
+        const bool transposed = root.op == graph::OpKind::ConvTranspose;
+        length = static_cast<double>(transposed ? weights[0] / integer(root, "group") : weights[1]);
+        for (std::size_t i = 2; i < weights.size(); ++i) length *= static_cast<double>(weights[i]);
       } else {
         const Extents a = extents(0);
         length = static_cast<double>(*std::max_element(a.end() - 2, a.end()));
@@ -238,6 +241,7 @@ double accumulation_length(const Problem& problem, const graph::Bindings& bindin
     }
     case graph::FusionClass::Rows: {
       const auto space = templates::row_space(problem);
+      if (!space) break;
       for (const int axis : space->reduced)
         length *= static_cast<double>(space->extents[static_cast<std::size_t>(axis)].evaluate(bindings));
       break;
