@@ -74,6 +74,7 @@ void Epilogue::finish(tile::Expr root_result, const tile::Indices& at,
                       const std::vector<std::int64_t>& extents) {
   const Graph& graph = problem_.graph;
   const ValueId result = graph.node(problem_.root).outputs[0];
+  emitter_.limit_to([&] { return elements_inside(builder_, output(), at, extents); });
   // The root's own rounding to its dtype comes first, as for every node.
   const DType dtype = graph.value(result).dtype;
   emitter_.define(result,

@@ -67,6 +67,7 @@ Program build(const Problem& problem, const Parameters& parameters, const Target
   }
   const Indices at = blocked_grid(k, results[0], box);
   NodeEmitter emitter(k, graph);
+  emitter.limit_to([&] { return elements_inside(k, results[0], at, box); });
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     emitter.define(graph.inputs[i], views[i].load(at, box));
   }

@@ -124,11 +124,10 @@ bool has_rule(const Graph& graph, const Node& node) {
     case OpKind::Sum:
     case OpKind::Mean:
     case OpKind::BitShift:
+    case OpKind::Pow:
       return true;
     case OpKind::Mod:
       return integer(node, "fmod") != 0 || is_integer(dtype);
-    case OpKind::Pow:
-      return is_float(dtype) || is_float(graph.value(node.inputs[1]).dtype);
     case OpKind::Shrink:
       return is_float(dtype);
     case OpKind::Reciprocal:
@@ -195,13 +194,14 @@ bool is_computable(DType dtype) {
   }
 }
 
-// A tile reads fill beyond its views, and an integer division by that would be reported although nobody asked
-// for it. Only a constant divisor is safe.
-bool may_divide_by_fill(const Graph& graph, const Node& node) {
-  if (node.op != OpKind::Div && node.op != OpKind::Mod) return false;
-  const graph::Value& divisor = graph.value(node.inputs[1]);
-  if (!is_integer(divisor.dtype)) return false;
-  return !divisor.constant || divisor.constant->elements() != 1 || divisor.constant->to_integers()[0] == 0;
+bool may_divide_by_zero(const Graph& graph, const Node& node) {
+  if (node.op != OpKind::Div && node.op != OpKind::Mod && node.op != OpKind::Pow) return false;
+  const graph::Value &x = graph.value(node.inputs[0]), &y = graph.value(node.inputs[1]);
+  if (!is_integer(x.dtype) || !is_integer(y.dtype)) return false;
+  if (node.op == OpKind::Pow && is_unsigned_integer(y.dtype)) return false;
+  if (!y.constant || y.constant->elements() != 1) return true;
+  const std::int64_t number = y.constant->to_integers()[0];
+  return node.op == OpKind::Pow ? number < 0 : number == 0;
 }
 
 std::optional<std::string> why_not_emittable(const Graph& graph, const Node& node) {
@@ -216,7 +216,6 @@ std::optional<std::string> why_not_emittable(const Graph& graph, const Node& nod
       }
     }
   }
-  if (may_divide_by_fill(graph, node)) return fmt::format("{} by integers that vary", name(node.op));
   for (std::size_t i = 1; i < node.outputs.size(); ++i) {
     if (node.outputs[i]) return fmt::format("{} with a second output has no tile expression", name(node.op));
   }
@@ -262,6 +261,56 @@ void NodeEmitter::emit(const Node& node) {
   defined_[output] = result;
 }
 
+// Elements that there are not divide by 1.
+Expr NodeEmitter::among_live(Expr divisor) {
+  require(make_live_ != nullptr, "an integer division is emitted where live elements are not known");
+  if (!live_) live_ = make_live_();
+  return select(live_, divisor, 1);
+}
+
+// Exact modulo 2^bits. A negative exponent gives the true value truncated: of 1 and -1 a unit, of 0 an error,
+// of others 0, which is what the square or the odd power of 1 / x is.
+Expr NodeEmitter::integer_power(const Node& node) {
+  const Expr x = value(node.inputs[0]);
+  const DType dtype = x.type().element;
+  const auto reciprocal = [&](Expr base) { return 1 / among_live(base); };
+  const auto& exponent = graph_.value(node.inputs[1]).constant;
+  if (exponent && exponent->elements() == 1) {
+    const std::int64_t power = exponent->to_integers()[0];
+    const bool negative = power < 0 && is_signed_integer(exponent->dtype());
+    const Expr base = negative ? reciprocal(x) : x;
+    if (negative) return power % 2 != 0 ? base : base * base;
+    Expr result, square = base;
+    for (auto left = static_cast<std::uint64_t>(power); left > 0; left >>= 1) {
+      if (left % 2 != 0) result = result ? result * square : square;
+      if (left > 1) square = square * square;
+    }
+    return result ? result : x * 0 + 1;
+  }
+  const Expr y = value(node.inputs[1]);
+  const bool may_be_negative = is_signed_integer(y.type().element);
+  const std::vector<std::int64_t> extents = (x * builder_.cast(y, dtype)).type().extents;
+  const auto whole = [&](Expr part) { return extents.empty() ? part : builder_.broadcast(part, extents); };
+  const Expr left = may_be_negative ? max(y, 0) : y;
+  const tile::Exprs initial = {builder_.full(dtype, extents, 1), whole(x), whole(left)};
+  // As many steps as the greatest exponent has bits.
+  Expr greatest = left;
+  for (std::size_t rank = left.type().extents.size(); rank > 0; --rank)
+    greatest = builder_.reduce(tile::Combiner::Max, greatest, 0);
+  const Expr bit = builder_.iota(y.type().element, {bits(y.type().element)}, 0);
+  const Expr is_left = builder_.cast(tile::ne(greatest >> bit, 0), DType::I64);
+  const Expr bits_of_power = builder_.reduce(tile::Combiner::Sum, is_left, 0);
+  const Expr power =
+      builder_.loop(0, bits_of_power, 1, initial, [](Expr, const tile::Exprs& carried) -> tile::Exprs {
+        const Expr &result = carried[0], &square = carried[1], &rest = carried[2];
+        return {select(tile::ne(rest & 1, 0), result * square, result), square * square, rest >> 1};
+      })[0];
+  if (!may_be_negative) return power;
+  const Expr negative = tile::lt(y, 0);
+  const Expr inverse = reciprocal(select(negative, x, 1));
+  return select(negative, select(tile::ne(y & 1, 0), inverse, inverse * inverse), power);
+}
+
 Expr NodeEmitter::result_of(const Node& node) {
   const auto operand = [&](std::size_t i) { return value(node.inputs[i]); };
   const auto has_operand = [&](std::size_t i) { return i < node.inputs.size() && node.inputs[i]; };
@@ -276,6 +325,7 @@ Expr NodeEmitter::result_of(const Node& node) {
   if (const auto function = direct_function(node.op)) {
     std::vector<tile::Operand> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) operands.emplace_back(operand(i));
+    if (may_divide_by_zero(graph_, node)) operands[1] = among_live(operands[1].expr);
     return builder_.call(*function, operands);
   }
   const Expr x = operand(0);
@@ -309,14 +359,17 @@ Expr NodeEmitter::result_of(const Node& node) {
       return fold(Function::Add);
     case OpKind::Mean:
       return fold(Function::Add) / static_cast<double>(node.inputs.size());
-    case OpKind::Mod:
-      return apply(integer(node, "fmod") != 0 ? Function::Rem : Function::FloorMod, {x, operand(1)});
+    case OpKind::Mod: {
+      const Expr y = may_divide_by_zero(graph_, node) ? among_live(operand(1)) : operand(1);
+      return apply(integer(node, "fmod") != 0 ? Function::Rem : Function::FloorMod, {x, y});
+    }
     case OpKind::BitShift:
       return apply(text(node, "direction") == "LEFT" ? Function::Shl : Function::Shr, {x, operand(1)});
     case OpKind::Pow: {
       // Small whole exponents are products: exact where pow only comes close.
       const auto& exponent = graph_.value(node.inputs[1]).constant;
       const Expr y = operand(1);
+      if (!is_float(x.type().element) && !is_float(y.type().element)) return integer_power(node);
       if (!is_float(x.type().element) || !is_float(y.type().element)) {
         const Expr power = apply(Function::Pow, {to_dtype(x, DType::F64), to_dtype(y, DType::F64)});
         return to_dtype(power, x.type().element);

@@ -2,6 +2,7 @@
 // through here, so that an operator means the same in all of them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,10 @@ namespace kiln::templates {
 
 // Why no tile expression exists for an Elementwise node (dtype or operator); nothing if one does.
 std::optional<std::string> why_not_emittable(const graph::Graph& graph, const graph::Node& node);
+
+// True for a division of integers whose divisor may be 0. Where a tile reaches beyond what there is, its fill
+// must not be reported as one: only an emitter that knows live elements takes such a node.
+bool may_divide_by_zero(const graph::Graph& graph, const graph::Node& node);
 
 // The dtype a graph Value is computed in inside a Kernel: f16 and bf16 compute in f32 and are rounded after
 // every node, all others in their own.
@@ -28,6 +33,8 @@ class NodeEmitter {
  public:
   NodeEmitter(tile::KernelBuilder& builder, const graph::Graph& graph) : builder_(builder), graph_(graph) {}
 
+  // `live` makes an i1 tile that says which elements there are; called at most once, where it is needed.
+  void limit_to(std::function<tile::Expr()> live) { make_live_ = std::move(live); }
   // Says what a Value of the Problem is, in its storage dtype (a load) or its compute dtype.
   void define(graph::ValueId id, tile::Expr expr);
   bool is_defined(graph::ValueId id) const { return defined_.count(id) != 0; }
@@ -41,10 +48,14 @@ class NodeEmitter {
 
  private:
   tile::Expr result_of(const graph::Node& node);
+  tile::Expr integer_power(const graph::Node& node);
+  tile::Expr among_live(tile::Expr divisor);
 
   tile::KernelBuilder& builder_;
   const graph::Graph& graph_;
   std::map<graph::ValueId, tile::Expr> defined_;
+  std::function<tile::Expr()> make_live_;
+  tile::Expr live_;
 };
 
 }  // namespace kiln::templates

@@ -84,6 +84,20 @@ std::optional<std::size_t> input_number(const graph::Problem& problem, graph::Va
   return static_cast<std::size_t>(found - inputs.begin());
 }
 
+tile::Expr elements_inside(tile::KernelBuilder& builder, const tile::View& view, const tile::Indices& at,
+                           std::span<const std::int64_t> box) {
+  tile::Expr inside = builder.constant_integer(DType::I1, 1);
+  for (std::size_t axis = 0; axis < box.size(); ++axis) {
+    if (box[axis] == 1) continue;
+    std::vector<std::int64_t> extents(box.size(), 1);
+    extents[axis] = box[axis];
+    const tile::Expr offset = builder.iota(DType::I64, extents, static_cast<int>(axis));
+    const tile::Expr first = at[axis].expr ? at[axis].expr : builder.index(at[axis].constant);
+    inside = inside & tile::lt(first + offset, view.dim(static_cast<int>(axis)));
+  }
+  return inside;
+}
+
 tile::Indices blocked_grid(tile::KernelBuilder& builder, const tile::View& view,
                            std::span<const std::int64_t> box) {
   const int rank = static_cast<int>(box.size());

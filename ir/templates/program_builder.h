@@ -65,6 +65,10 @@ class ProgramBuilder {
 // The number of the Problem's input that this Value is; nothing for a literal or a result of a node.
 std::optional<std::size_t> input_number(const graph::Problem& problem, graph::ValueId id);
 
+// An i1 tile that broadcasts over the box of these extents at `at`: true for elements inside the view.
+tile::Expr elements_inside(tile::KernelBuilder& builder, const tile::View& view, const tile::Indices& at,
+                           std::span<const std::int64_t> box);
+
 // Sets a grid that covers `view` with boxes of these extents, and gives the first index of a program's box.
 tile::Indices blocked_grid(tile::KernelBuilder& builder, const tile::View& view,
                            std::span<const std::int64_t> box);

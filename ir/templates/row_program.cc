@@ -194,7 +194,9 @@ class RowProgramBuilder {
     if (contract(node.op).fusion == FusionClass::Elementwise) {
       add_elementwise(node);
     } else if (is_simple_reduction(node.op)) {
-      define(node.outputs[0], reduction(node.op, operand(node, 0)));
+      const RowValueId x = operand(node, 0);
+      const bool integers = is_integer(at(x).dtype);
+      define(node.outputs[0], integers ? integer_reduction(node.op, x) : reduction(node.op, x));
     } else if (node.op == OpKind::Softmax || node.op == OpKind::LogSoftmax) {
       add_softmax(node);
     } else {
@@ -220,6 +222,26 @@ class RowProgramBuilder {
           return emitter.value(node.outputs[0]);
         },
         is_costly(node.op), compute_dtype(graph_.value(node.outputs[0]).dtype));
+  }
+
+  RowValueId in_dtype(RowValueId x, DType dtype) {
+    if (at(x).dtype == dtype) return x;
+    return compute({x}, [dtype](KernelBuilder& k, Operands v) { return k.cast(v[0], dtype); }, false, dtype);
+  }
+
+  // A mean of integers sums in 64 bits; what is no integer is computed in f64.
+  RowValueId integer_reduction(OpKind op, RowValueId x) {
+    const DType dtype = at(x).dtype;
+    switch (op) {
+      case OpKind::ReduceMean:
+        return in_dtype(mean(in_dtype(x, is_signed_integer(dtype) ? DType::I64 : DType::U64)), dtype);
+      case OpKind::ReduceL2:
+      case OpKind::ReduceLogSum:
+      case OpKind::ReduceLogSumExp:
+        return in_dtype(reduction(op, in_dtype(x, DType::F64)), dtype);
+      default:
+        return reduction(op, x);
+    }
   }
 
   RowValueId reduction(OpKind op, RowValueId x) {
@@ -372,17 +394,14 @@ std::optional<std::string> why_no_row_program(const Problem& problem, const RowS
     const bool elementwise = contract(node.op).fusion == FusionClass::Elementwise;
     if (elementwise) {
       if (auto reason = why_not_emittable(graph, node)) return reason;
+      if (may_divide_by_zero(graph, node)) return fmt::format("{} by integers that may be 0", name(node.op));
     } else {
       const auto axes = graph.value(node.inputs[0]).shape ? reduced_axes(graph, node) : std::nullopt;
       if (!axes) return fmt::format("{} is no row operator of this template", name(node.op));
       if (*axes != space.reduced || *graph.value(node.inputs[0]).shape != space.extents)
         return "its rows differ";
       const DType dtype = graph.value(node.inputs[0]).dtype;
-      const bool order = node.op == OpKind::ReduceMax || node.op == OpKind::ReduceMin;
-      const bool whole = node.op == OpKind::ReduceSum || node.op == OpKind::ReduceProd ||
-                         node.op == OpKind::ReduceSumSquare || order;
-      if (dtype == DType::I1 || (!is_float(dtype) && !whole))
-        return fmt::format("{} of {}", name(node.op), name(dtype));
+      if (dtype == DType::I1) return fmt::format("{} of {}", name(node.op), name(dtype));
       if (is_float(dtype) && bits(dtype) < 16) return fmt::format("{} of {}", name(node.op), name(dtype));
     }
     for (const ValueId output : node.outputs) {

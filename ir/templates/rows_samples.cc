@@ -15,10 +15,30 @@ constexpr OpKind kReductions[] = {OpKind::ReduceSum,       OpKind::ReduceMean,  
                                   OpKind::ReduceMin,       OpKind::ReduceL1,        OpKind::ReduceL2,
                                   OpKind::ReduceLogSumExp, OpKind::ReduceSumSquare, OpKind::ReduceProd};
 
+// Beyond what a sum in their own type gives.
+void add_integer_reductions(Samples& samples) {
+  for (const OpKind op : {OpKind::ReduceMean, OpKind::ReduceL1, OpKind::ReduceL2, OpKind::ReduceLogSum,
+                          OpKind::ReduceLogSumExp}) {
+    for (const DType dtype : {DType::I32, DType::U64}) {
+      for (const std::int64_t axis : {0, 1}) {
+        SampleBuilder b(fmt::format("{} of {} along {}", name(op), name(dtype), axis));
+        ValueId x = b.input(dtype, {b.symbol("n"), b.symbol("m")});
+        // Logarithms of negative sums are no integers.
+        if (op == OpKind::ReduceLogSum && is_signed_integer(dtype)) x = b.add(OpKind::Abs, {x});
+        const ValueId y = b.add(op, {x, b.integers({axis})});
+        b.output(y);
+        samples.push_back(b.finish(y, {{1, 1}, {2, 7}, {17, 33}, {3, 513}}));
+        samples.back().special_numbers = op == OpKind::ReduceMean || op == OpKind::ReduceL1;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Samples rows_samples(const Target&) {
   Samples samples;
+  add_integer_reductions(samples);
   const std::vector<std::vector<std::int64_t>> rows{
       {0, 7}, {1, 1}, {3, 1}, {2, 15}, {5, 16}, {1, 17}, {2, 511}, {3, 512}, {1, 513}, {2, 4099}, {1, 16385}};
   for (const OpKind op : {OpKind::Softmax, OpKind::LogSoftmax}) {
@@ -134,6 +154,30 @@ Samples rows_samples(const Target&) {
     b.output(y);
     samples.push_back(b.finish(y, {{1}, {17}, {128}}));
   }
+  return samples;
+}
+
+Samples scan_samples(const Target&) {
+  Samples samples;
+  for (const DType dtype : {DType::I32, DType::I64, DType::U64, DType::F16, DType::F32, DType::F64}) {
+    for (const OpKind op : {OpKind::CumSum, OpKind::CumProd}) {
+      for (const std::int64_t axis : {0, 1, 2}) {
+        const auto flag = static_cast<std::int64_t>(axis + static_cast<std::int64_t>(op) % 2);
+        SampleBuilder b(fmt::format("{} of {} along axis {}", name(op), name(dtype), axis));
+        const ValueId x = b.input(dtype, {3, b.symbol("n"), 17}, axis == 1 ? Lie::Transposed : Lie::Dense);
+        const ValueId y =
+            b.add(op, {x, b.integers({axis})}, {{"reverse", flag & 1}, {"exclusive", flag >> 1}});
+        b.output(y);
+        samples.push_back(b.finish(y, {{0}, {1}, {16}, {37}}));
+        // A product that has become 0 meets an infinity or does not, as the order has it.
+        samples.back().special_numbers = op == OpKind::CumSum || !is_float(dtype);
+      }
+    }
+  }
+  SampleBuilder b("CumSum of a long row");
+  const ValueId y = b.add(OpKind::CumSum, {b.input(DType::F32, {b.symbol("n")}), b.integers({-1})});
+  b.output(y);
+  samples.push_back(b.finish(y, {{255}, {256}, {257}, {1000}}));
   return samples;
 }
 

@@ -18,6 +18,7 @@ Samples dot_samples(const Target& target);
 Samples depthwise_samples(const Target& target);
 Samples convolution_samples(const Target& target);
 Samples rows_samples(const Target& target);
+Samples scan_samples(const Target& target);
 Samples pool_samples(const Target& target);
 Samples gather_samples(const Target& target);
 Samples pick_samples(const Target& target);

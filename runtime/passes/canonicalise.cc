@@ -26,7 +26,11 @@ std::optional<ValueId> spatial_axes(Graph& graph, ValueId input) {
 
 // A reduction over all spatial axes is what the rows Template knows.
 std::optional<ValueId> global_pool_as_reduction(Graph& graph, const Node& node) {
-  const OpKind reduction = node.op == OpKind::GlobalAveragePool ? OpKind::ReduceMean : OpKind::ReduceMax;
+  if (node.op == OpKind::GlobalLpPool && integer(node, "p") > 2) return std::nullopt;
+  const OpKind reduction = node.op == OpKind::GlobalAveragePool ? OpKind::ReduceMean
+                           : node.op == OpKind::GlobalMaxPool   ? OpKind::ReduceMax
+                           : integer(node, "p") == 1            ? OpKind::ReduceL1
+                                                                : OpKind::ReduceL2;
   const ValueId input = node.inputs[0];
   const auto axes = spatial_axes(graph, input);
   if (!axes) return std::nullopt;
@@ -53,7 +57,10 @@ std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
   switch (node.op) {
     case OpKind::GlobalAveragePool:
     case OpKind::GlobalMaxPool:
+    case OpKind::GlobalLpPool:
       return global_pool_as_reduction(graph, node);
+    case OpKind::LpNormalization:
+      return lp_normalization_as_rows(graph, node);
     case OpKind::Sum:
       return variadic_sum(graph, node);
     case OpKind::CastLike:
@@ -83,16 +90,25 @@ std::optional<ValueId> canonical_form(Graph& graph, const Node& node) {
       return constant_of_shape_as_expand(graph, node);
     case OpKind::CenterCropPad:
       return center_crop_pad_as_pad(graph, node);
+    case OpKind::Einsum:
+      return einsum_as_products(graph, node);
+    case OpKind::MatMul:
+      return vector_product_as_matrix_product(graph, node);
+    case OpKind::MeanVarianceNormalization:
+      return mean_variance_as_reductions(graph, node);
     case OpKind::ReduceSum:
     case OpKind::ReduceMean:
     case OpKind::ReduceProd:
-      return reduction_of_no_axes_as_identity(graph, node);
+    case OpKind::ReduceL1:
+    case OpKind::ReduceL2:
+    case OpKind::ReduceLogSum:
+    case OpKind::ReduceLogSumExp:
+    case OpKind::ReduceSumSquare:
+      return reduction_of_single_elements(graph, node);
     case OpKind::ReduceMax:
     case OpKind::ReduceMin:
-      if (const auto same = reduction_of_no_axes_as_identity(graph, node)) return same;
+      if (const auto same = reduction_of_single_elements(graph, node)) return same;
       return boolean_extreme_as_reduction(graph, node);
-    case OpKind::MeanVarianceNormalization:
-      return mean_variance_as_reductions(graph, node);
     case OpKind::DepthToSpace:
       return depth_to_space(graph, node);
     case OpKind::SpaceToDepth:

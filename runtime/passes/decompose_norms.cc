@@ -48,6 +48,17 @@ std::optional<ValueId> mean_variance_as_reductions(Graph& graph, const Node& nod
   return graph.add(OpKind::Div, {centred, positive});
 }
 
+std::optional<ValueId> lp_normalization_as_rows(Graph& graph, const Node& node) {
+  const ValueId x = node.inputs[0];
+  if (!unrounded_shape(graph, x)) return std::nullopt;
+  const ValueId axis = graph.add_constant(Tensor::from_integers(std::vector{integer(node, "axis")}));
+  const ValueId norm =
+      graph.add(integer(node, "p") == 1 ? OpKind::ReduceL1 : OpKind::ReduceL2, {x, axis}, kKeep);
+  const ValueId zero = constant_number(graph, graph.value(x).dtype, 0);
+  return graph.add(OpKind::Where,
+                   {graph.add(OpKind::Equal, {norm, zero}), x, graph.add(OpKind::Div, {x, norm})});
+}
+
 std::optional<ValueId> batch_normalization_as_affine(Graph& graph, const Node& node) {
   const ValueId x = node.inputs[0];
   const auto shape = unrounded_shape(graph, x);

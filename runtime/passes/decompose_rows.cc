@@ -90,13 +90,6 @@ std::optional<ValueId> boolean_extreme_as_reduction(Graph& graph, const Node& no
   return cast(graph, graph.add(node.op, std::move(operands), node.attributes), DType::I1);
 }
 
-std::optional<ValueId> reduction_of_no_axes_as_identity(Graph& graph, const Node& node) {
-  if (integer(node, "noop_with_empty_axes") == 0) return std::nullopt;
-  const auto axes = row_axes(graph, node);
-  if (!axes || !axes->empty()) return std::nullopt;
-  return graph.add(OpKind::Identity, {node.inputs[0]});
-}
-
 std::optional<ValueId> arg_extreme_as_reductions(Graph& graph, const Node& node) {
   const auto axis = constant_axis(graph, node);
   if (!axis || !has_row_extreme(graph.value(node.inputs[0]).dtype)) return std::nullopt;
@@ -112,6 +105,27 @@ std::optional<ValueId> hardmax_as_reductions(Graph& graph, const Node& node) {
   const ValueId best = index_of_extreme(graph, OpKind::ReduceMax, node.inputs[0], *axis, false, 1);
   const ValueId is_best = graph.add(OpKind::Equal, {indices_along(graph, *axis), best});
   return cast(graph, is_best, dtype);
+}
+
+std::optional<ValueId> reduction_of_single_elements(Graph& graph, const Node& node) {
+  const auto axes = graph::row_axes(graph, node);
+  if (!axes || !axes->empty()) return std::nullopt;
+  const ValueId x = node.inputs[0];
+  switch (node.op) {
+    case OpKind::ReduceL1:
+      return graph.add(OpKind::Abs, {x});
+    case OpKind::ReduceSumSquare:
+      return graph.add(OpKind::Mul, {x, x});
+    default:
+      break;
+  }
+  const bool exact = node.op == OpKind::ReduceSum || node.op == OpKind::ReduceMean ||
+                     node.op == OpKind::ReduceMax || node.op == OpKind::ReduceMin ||
+                     node.op == OpKind::ReduceProd;
+  // Logarithms and roots of integers round to integers again.
+  if (!exact && !is_float(graph.value(x).dtype)) return std::nullopt;
+  if (node.op == OpKind::ReduceL2) return graph.add(OpKind::Abs, {x});
+  return graph.add(node.op == OpKind::ReduceLogSum ? OpKind::Log : OpKind::Identity, {x});
 }
 
 }  // namespace kiln::runtime

@@ -39,6 +39,9 @@ std::optional<graph::ValueId> dropout_as_identity(graph::Graph& graph, const gra
 std::optional<graph::ValueId> arg_extreme_as_reductions(graph::Graph& graph, const graph::Node& node);
 std::optional<graph::ValueId> hardmax_as_reductions(graph::Graph& graph, const graph::Node& node);
 
+// A reduction along no axis, which takes every element for itself.
+std::optional<graph::ValueId> reduction_of_single_elements(graph::Graph& graph, const graph::Node& node);
+
 // MeanVarianceNormalization: two means over the same axes.
 std::optional<graph::ValueId> mean_variance_as_reductions(graph::Graph& graph, const graph::Node& node);
 
@@ -49,11 +52,21 @@ std::optional<graph::ValueId> batch_normalization_as_affine(graph::Graph& graph,
 // GroupNormalization: InstanceNormalization of the groups, then scale and bias.
 std::optional<graph::ValueId> group_normalization_as_rows(graph::Graph& graph, const graph::Node& node);
 
+// LpNormalization: the quotient by a norm, where that is not 0.
+std::optional<graph::ValueId> lp_normalization_as_rows(graph::Graph& graph, const graph::Node& node);
+
 // LRN: the mean of the squares of neighbouring channels is an AveragePool.
 std::optional<graph::ValueId> local_response_as_pool(graph::Graph& graph, const graph::Node& node);
 
 // LpPool: an average of powers times the size of the window.
 std::optional<graph::ValueId> lp_pool_as_average(graph::Graph& graph, const graph::Node& node);
+
+// MatMul of a vector: the same of a matrix with one row or column.
+std::optional<graph::ValueId> vector_product_as_matrix_product(graph::Graph& graph, const graph::Node& node);
+
+// Einsum: transposes, sums over what one operand alone has, and matrix products of two operands at a time,
+// from the first on.
+std::optional<graph::ValueId> einsum_as_products(graph::Graph& graph, const graph::Node& node);
 
 // Comparisons of positions 0, 1, ... : OneHot of a known depth, Trilu, EyeLike.
 std::optional<graph::ValueId> one_hot_as_where(graph::Graph& graph, const graph::Node& node);
@@ -65,9 +78,6 @@ std::optional<graph::ValueId> constant_of_shape_as_expand(graph::Graph& graph, c
 
 // Pads that are negative where it crops.
 std::optional<graph::ValueId> center_crop_pad_as_pad(graph::Graph& graph, const graph::Node& node);
-
-// A reduction along no axis at all, of one that leaves a single element as it is.
-std::optional<graph::ValueId> reduction_of_no_axes_as_identity(graph::Graph& graph, const graph::Node& node);
 
 // ReduceMax and ReduceMin of booleans, as numbers.
 std::optional<graph::ValueId> boolean_extreme_as_reduction(graph::Graph& graph, const graph::Node& node);

@@ -90,7 +90,7 @@ TEST(Sabotage, AnIndexIsLeftOut) {
 }
 
 TEST(Sabotage, ArithmeticIsWrong) {
-  for (const char* name : {"map", "dot", "depthwise", "convolution", "rows", "pool", "gather"}) {
+  for (const char* name : {"map", "dot", "depthwise", "convolution", "rows", "scan", "pool", "gather"}) {
     const Template& candidate = *templates::find(name);
     int noticed = 0;
     for (const Template::Sample& sample : candidate.samples(any_target())) {
