@@ -49,6 +49,21 @@ void check_reduction(const Inference& op, const Node& node) {
   op.fail(ErrorCode::InvalidModel, "reduction is \"{}\", expected none, add, mul, min or max", reduction);
 }
 
+// Where the coordinates of an index are taken over, there are no more indices than data.
+void check_indexed_extents(Inference& op, const Shape& data) {
+  const std::size_t axis = op.normalize_axis(data.size());
+  const std::optional<Shape>& indices = op.shape_of_rank(1, data.size(), data.size());
+  for (std::size_t i = 0; indices && i < data.size(); ++i) {
+    const Dim room = data[i] - (*indices)[i];
+    if (i == axis || room.is_at_least(0)) continue;
+    if (room.is_constant()) {
+      op.fail(ErrorCode::ShapeMismatch, "indices have shape {}, data {}: expected at most {} along axis {}",
+              op.text(*indices), op.text(data), op.text(data[i]), i);
+    }
+    op.same(min(room, 0), 0, "indices beyond the data");
+  }
+}
+
 }  // namespace
 
 void infer_concat(Graph& graph, Node& node) {
@@ -137,10 +152,7 @@ void infer_gather(Graph& graph, Node& node) {
 void infer_gather_elements(Graph& graph, Node& node) {
   Inference op(graph, node);
   const std::optional<Shape>& data = op.shape_of_rank(0, 1);
-  if (data) {
-    op.normalize_axis(data->size());
-    op.shape_of_rank(1, data->size(), data->size());
-  }
+  if (data) check_indexed_extents(op, *data);
   op.set_shape(0, op.shape(1));
 }
 
@@ -171,8 +183,8 @@ void infer_scatter_elements(Graph& graph, Node& node) {
   check_reduction(op, node);
   const std::optional<Shape>& data = op.shape_of_rank(0, 1);
   if (data) {
-    op.normalize_axis(data->size());
-    const std::optional<Shape>& indices = op.shape_of_rank(1, data->size(), data->size());
+    check_indexed_extents(op, *data);
+    const std::optional<Shape>& indices = op.shape(1);
     const std::optional<Shape>& updates = op.shape_of_rank(2, data->size(), data->size());
     for (std::size_t i = 0; indices && updates && i < data->size(); ++i) {
       op.same((*indices)[i], (*updates)[i], "extents of indices and updates");
@@ -269,6 +281,7 @@ void infer_one_hot(Graph& graph, Node& node) {
   const std::optional<Shape>& indices = op.shape(0);
   if (!indices) return;
   const std::size_t axis = op.normalize_axis(indices->size() + 1);
+  if (const std::optional<Shape>& values = op.shape_of_rank(2, 1, 1)) op.same((*values)[0], 2, "values");
   const std::optional<std::vector<Dim>> depth = op.elements(1);
   Shape y = *indices;
   y.insert(y.begin() + static_cast<std::ptrdiff_t>(axis),

@@ -100,7 +100,6 @@ std::optional<std::string> why_no_places(const Problem& problem) {
   if (!data.shape || !indices.shape) return "the rank is unknown before running";
   if (!is_computable(data.dtype)) return fmt::format("elements of {}", name(data.dtype));
   const bool by_rows = node.op == OpKind::GatherND || node.op == OpKind::ScatterND;
-  const bool by_elements = node.op == OpKind::GatherElements || node.op == OpKind::ScatterElements;
   if (by_rows && (!indices.shape->back().is_constant() || indices.shape->back() == Dim(0)))
     return "the number of axes that it indexes is not known";
   if (node.op == OpKind::ReverseSequence) {
@@ -109,11 +108,6 @@ std::optional<std::string> why_no_places(const Problem& problem) {
       return "its axes are not the first two";
     if (*indices.shape != Shape{(*data.shape)[static_cast<std::size_t>(batch)]})
       return "the number of its lengths may differ from that of its sequences";
-  }
-  for (std::size_t i = 0; by_elements && i < data.shape->size(); ++i) {
-    const bool taken_over = static_cast<std::int64_t>(i) != integer(node, "axis");
-    if (taken_over && !((*data.shape)[i] - (*indices.shape)[i]).is_at_least(0))
-      return "its indices may have more elements than its data along an axis";
   }
   const bool scatters = node.op == OpKind::ScatterElements || node.op == OpKind::ScatterND;
   const graph::Value& target = graph.value(scatters ? node.outputs[0] : node.inputs[0]);

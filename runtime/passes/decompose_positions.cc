@@ -17,7 +17,8 @@ using graph::ValueId;
 
 ValueId number(Graph& graph, std::int64_t value) { return graph.add_constant(Tensor::from_integer(value)); }
 
-// 0, 1, ... : a constant, or made while running if the extent shows only then.
+}  // namespace
+
 ValueId positions(Graph& graph, const Dim& extent) {
   constexpr std::int64_t kMostConstant = 1 << 20;
   if (extent.is_constant() && extent.constant() <= kMostConstant) {
@@ -31,6 +32,8 @@ ValueId positions(Graph& graph, const Dim& extent) {
   return result;
 }
 
+namespace {
+
 // Column less row, for each element of a matrix.
 ValueId diagonals(Graph& graph, const Dim& rows, const Dim& columns) {
   return graph.add(OpKind::Sub,
@@ -43,7 +46,7 @@ std::optional<ValueId> one_hot_as_where(Graph& graph, const Node& node) {
   const auto &shape = graph.value(node.inputs[0]).shape, &result = graph.value(node.outputs[0]).shape;
   const graph::Value& values = graph.value(node.inputs[2]);
   if (!shape || !result || !graph.value(node.inputs[1]).elements || !values.shape ||
-      *values.shape != Shape{Dim(2)} || !is_selectable(values.dtype) ||
+      values.shape->size() != 1 || !is_selectable(values.dtype) ||
       !is_selectable(graph.value(node.inputs[0]).dtype)) {
     return std::nullopt;
   }
@@ -61,7 +64,9 @@ std::optional<ValueId> one_hot_as_where(Graph& graph, const Node& node) {
   const ValueId chosen = graph.add(OpKind::Where, {is_negative, wrapped, index});
   const auto value_at = [&](std::int64_t i) {
     const auto one = [&](std::int64_t k) { return graph.add_constant(Tensor::from_integers(std::array{k})); };
-    return graph.add(OpKind::Slice, {node.inputs[2], one(i), one(i + 1)});
+    const ValueId value = graph.add(OpKind::Slice, {node.inputs[2], one(i), one(i + 1)});
+    graph.value(value).shape = Shape{Dim(1)};  // there are two, whatever is known of them
+    return value;
   };
   const ValueId off = value_at(0), on = value_at(1);
   return graph.add(OpKind::Where, {graph.add(OpKind::Equal, {place, chosen}), on, off});

@@ -1,5 +1,7 @@
-#include <numeric>
+#include <cstdint>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "ir/graph/operands.h"
 #include "runtime/passes/decompositions.h"
@@ -7,40 +9,40 @@
 namespace kiln::runtime {
 namespace {
 
+using graph::Dim;
 using graph::Graph;
 using graph::Node;
 using graph::OpKind;
+using graph::Shape;
 using graph::ValueId;
 
-constexpr std::int64_t kMaxExtent = 1 << 20;  // of an axis that constant indices are kept for
-
+constexpr std::int64_t kBeyond = INT64_MAX;  // no index
 const graph::Attributes kKeep{{"keepdims", std::int64_t{1}}};
 
-// The axis that the node works along, with its extent; nothing unless that is a constant from 1 to
-// kMaxExtent. Along an empty axis there is no extreme element: the operator itself says so.
+// The axis that the node works along.
 struct Axis {
   std::size_t index = 0, rank = 0;
-  std::int64_t extent = 0;
+  Dim extent;
 };
-std::optional<Axis> constant_axis(const Graph& graph, const Node& node) {
+std::optional<Axis> known_axis(const Graph& graph, const Node& node) {
   const auto& shape = graph.value(node.inputs[0]).shape;
   if (!shape || shape->empty()) return std::nullopt;
   const auto rank = static_cast<std::int64_t>(shape->size());
   const std::int64_t axis = integer(node, "axis");
   const auto index = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-  if (!(*shape)[index].is_constant()) return std::nullopt;
-  const std::int64_t extent = (*shape)[index].constant();
-  if (extent < 1 || extent > kMaxExtent) return std::nullopt;
-  return Axis{index, shape->size(), extent};
+  return Axis{index, shape->size(), (*shape)[index]};
 }
 
 // 0, 1, ... along the axis.
 ValueId indices_along(Graph& graph, const Axis& axis) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(axis.extent));
-  std::iota(indices.begin(), indices.end(), 0);
-  Extents extents(axis.rank, 1);
-  extents[axis.index] = axis.extent;
-  return graph.add_constant(Tensor::from_integers(indices).reshaped(std::move(extents)));
+  Shape shape(axis.rank, Dim(1));
+  shape[axis.index] = axis.extent;
+  const ValueId indices = positions(graph, axis.extent);
+  const auto& constant = graph.value(indices).constant;
+  if (!constant) return reshape(graph, indices, shape);
+  Extents extents;
+  for (const Dim& dim : shape) extents.push_back(dim.constant());
+  return graph.add_constant(constant->reshaped(std::move(extents)));
 }
 
 // The operand that names the axis.
@@ -65,12 +67,12 @@ ValueId index_of_extreme(Graph& graph, OpKind extreme, ValueId x, const Axis& ax
   ValueId hit = graph.add(OpKind::Equal, {x, best});
   if (!last) {
     if (may_be_nan) hit = graph.add(OpKind::Or, {hit, graph.add(OpKind::IsNaN, {x})});
-    return index_of(graph, OpKind::ReduceMin, hit, axis, axis.extent, keepdims);
+    return index_of(graph, OpKind::ReduceMin, hit, axis, kBeyond, keepdims);
   }
   const ValueId index = index_of(graph, OpKind::ReduceMax, hit, axis, -1, keepdims);
   if (!may_be_nan) return index;
   const ValueId first_nan =
-      index_of(graph, OpKind::ReduceMin, graph.add(OpKind::IsNaN, {x}), axis, axis.extent, keepdims);
+      index_of(graph, OpKind::ReduceMin, graph.add(OpKind::IsNaN, {x}), axis, kBeyond, keepdims);
   const ValueId none = graph.add(OpKind::Less, {index, graph.add_constant(Tensor::from_integer(0))});
   return graph.add(OpKind::Where, {none, first_nan, index});
 }
@@ -91,17 +93,26 @@ std::optional<ValueId> boolean_extreme_as_reduction(Graph& graph, const Node& no
 }
 
 std::optional<ValueId> arg_extreme_as_reductions(Graph& graph, const Node& node) {
-  const auto axis = constant_axis(graph, node);
-  if (!axis || !has_row_extreme(graph.value(node.inputs[0]).dtype)) return std::nullopt;
+  if (!has_row_extreme(graph.value(node.inputs[0]).dtype)) return std::nullopt;
+  const auto axis = known_axis(graph, node);
+  // Without an element there is no extreme one, as the operator itself says.
+  if (!axis || axis->extent == Dim(0)) return std::nullopt;
+  if (!axis->extent.is_at_least(1)) {
+    graph.guards.push_back(
+        {.left = min(axis->extent, 1),
+         .right = 1,
+         .reason = fmt::format("{} {} needs an element along its axis", name(node.op), node.name)});
+  }
   const OpKind extreme = node.op == OpKind::ArgMax ? OpKind::ReduceMax : OpKind::ReduceMin;
   return index_of_extreme(graph, extreme, node.inputs[0], *axis, integer(node, "select_last_index") != 0,
                           integer(node, "keepdims"));
 }
 
 std::optional<ValueId> hardmax_as_reductions(Graph& graph, const Node& node) {
-  const auto axis = constant_axis(graph, node);
   const DType dtype = graph.value(node.inputs[0]).dtype;
-  if (!axis || !has_row_extreme(dtype)) return std::nullopt;
+  if (!has_row_extreme(dtype)) return std::nullopt;
+  const auto axis = known_axis(graph, node);
+  if (!axis) return std::nullopt;
   const ValueId best = index_of_extreme(graph, OpKind::ReduceMax, node.inputs[0], *axis, false, 1);
   const ValueId is_best = graph.add(OpKind::Equal, {indices_along(graph, *axis), best});
   return cast(graph, is_best, dtype);

@@ -20,6 +20,9 @@ graph::ValueId reshape(graph::Graph& graph, graph::ValueId data, const graph::Sh
 // The same numbers in a type; the Value itself if it has that.
 graph::ValueId cast(graph::Graph& graph, graph::ValueId value, DType dtype);
 
+// 0, 1, ... : a constant, or made while running if the extent shows only then.
+graph::ValueId positions(graph::Graph& graph, const graph::Dim& extent);
+
 // Reshape, Transpose, Reshape.
 std::optional<graph::ValueId> depth_to_space(graph::Graph& graph, const graph::Node& node);
 std::optional<graph::ValueId> space_to_depth(graph::Graph& graph, const graph::Node& node);
@@ -34,8 +37,7 @@ std::optional<graph::ValueId> resize_as_gathers(graph::Graph& graph, const graph
 // Outside training. The mask, which is true throughout, is replaced, too.
 std::optional<graph::ValueId> dropout_as_identity(graph::Graph& graph, const graph::Node& node);
 
-// ArgMax, ArgMin and Hardmax along a constant extent: the least or greatest index where the element equals
-// the extreme one.
+// ArgMax, ArgMin and Hardmax: the least or greatest index where the element equals the extreme one.
 std::optional<graph::ValueId> arg_extreme_as_reductions(graph::Graph& graph, const graph::Node& node);
 std::optional<graph::ValueId> hardmax_as_reductions(graph::Graph& graph, const graph::Node& node);
 

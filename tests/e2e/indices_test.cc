@@ -86,6 +86,42 @@ TEST(Indices, GatherElementsOfRows) {
   EXPECT_EQ(session.stats().fallback_nodes, 0);
 }
 
+TEST(Indices, NoMoreIndicesThanData) {
+  ModelBuilder model(18);
+  model.input("x", {"a", 50}).input("i", {"b", "k"}, kInt64);
+  set(model.node("GatherElements", {"x", "i"}, {"y"}), "axis", std::int64_t{1});
+  model.output("y");
+  const Session session = load(model);
+  const Tensor x = random_floats({3, 50}, 1);
+  EXPECT_EQ(session.run({{"x", x}, {"i", random_indices({2, 7}, 50)}})[0].extents(), (Extents{2, 7}));
+  EXPECT_EQ(session.stats().fallback_nodes, 0);
+  try {
+    session.run({{"x", x}, {"i", random_indices({4, 7}, 50)}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::ShapeMismatch) << error.what();
+  }
+}
+
+TEST(Indices, AnAxisWithoutElementsHasNoExtreme) {
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    ModelBuilder model(18);
+    model.input("x", {"a", "b"});
+    set(model.node(op, {"x"}, {"y"}), "axis", std::int64_t{1});
+    model.output("y");
+    const Session session = load(model);
+    EXPECT_EQ(session.run({{"x", random_floats({0, 5}, 1)}})[0].extents()[0], 0);
+    session.run({{"x", random_floats({3, 1}, 1)}});
+    EXPECT_EQ(session.stats().fallback_nodes, 0);
+    try {
+      session.run({{"x", random_floats({3, 0}, 1)}});
+      FAIL() << op;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Caller);
+    }
+  }
+}
+
 TEST(Indices, ScatterRowsInOrder) {
   for (const std::string reduction : {"none", "add"}) {
     ModelBuilder model(18);

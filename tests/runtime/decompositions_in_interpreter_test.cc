@@ -63,12 +63,15 @@ TEST(Decompositions, PositionsInSquares) {
 }
 
 TEST(Decompositions, PositionsAlongUnknownExtents) {
-  check(
-      [](Graph& g) {
-        const ValueId x = symbolic_input(g, {4});
-        g.outputs = {g.add(OpKind::ArgMax, {x}, {{"axis", graph::number(0)}})};
-      },
-      true);
+  for (const OpKind op : {OpKind::ArgMax, OpKind::ArgMin}) {
+    check([&](Graph& g) {
+      const graph::Dim n = symbol(g, "n");
+      g.outputs = positions(g, with_ties(g, graph::add_input(g, DType::F32, Shape{n, n, n}, "x")), op);
+      const ValueId nan = with_nan(g, graph::add_input(g, DType::F32, Shape{2, n, n}, "nan"), 0.0F);
+      for (const ValueId place : positions(g, nan, op)) g.outputs.push_back(place);
+      g.outputs.push_back(g.add(OpKind::Hardmax, {nan}, {{"axis", graph::number(1)}}));
+    });
+  }
 }
 
 TEST(Decompositions, HardmaxOfTiesAndNan) {

@@ -297,6 +297,19 @@ TEST(Movement, GathersElements) {
   }
 }
 
+TEST(Movement, GathersAndScattersElementsOfUnrelatedExtents) {
+  check(
+      [](Graph& g) {
+        const graph::Dim n = symbol(g, "n"), m = symbol(g, "m");
+        const ValueId x = add_input(g, DType::F32, Shape{n, 10, m}, "x");
+        const ValueId i = index_input(g, {m, 4, n}, "i");
+        g.outputs = {g.add(OpKind::GatherElements, {x, i}, {{"axis", graph::number(1)}}),
+                     g.add(OpKind::ScatterElements, {x, i, add_input(g, DType::F32, Shape{m, 4, n}, "u")},
+                           {{"axis", graph::number(1)}})};
+      },
+      false, {4});
+}
+
 TEST(Movement, GathersRows) {
   check([](Graph& g) {
     const graph::Dim n = symbol(g, "n");
