@@ -1,5 +1,5 @@
 // `kiln verify` on the ONNX project's own tests: whatever is not refused by name at load must be right, and
-// of the classes of operators that generated kernels are for, nine tests in ten need no reference kernel.
+// of each class of operators that is counted, nine tests in ten need no reference kernel.
 #include <array>
 #include <cstdlib>
 
@@ -26,9 +26,9 @@ bool is_refusal(const std::string& reason) {
 }
 
 void expect_generated_kernels(const nlohmann::json& report) {
-  for (const char* name :
-       {"convolution", "matmul", "normalisation", "softmax", "pooling", "reduction", "elementwise"}) {
-    for (const auto& [types, count] : report.at("classes").at(name).items()) {
+  EXPECT_EQ(report.at("classes").size(), 9U) << "a class without tests";
+  for (const auto& [name, counts] : report.at("classes").items()) {
+    for (const auto& [types, count] : counts.items()) {
       const int tests = count.at("tests"), without_fallback = count.at("without_fallback");
       EXPECT_GE(10 * without_fallback, 9 * tests) << name << " of " << types << ": " << count;
       if (10 * without_fallback >= 9 * tests) continue;
