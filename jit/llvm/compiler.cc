@@ -65,8 +65,8 @@ void initialize_target_once() {
                                       {"grow-region-complexity-budget", "0"}}) {
       auto& options = llvm::cl::getRegisteredOptions();
       const auto option = options.find(name);
-      require(option != options.end() && !option->second->addOccurrence(0, name, value), "LLVM takes no -{}={}",
-              name, value);
+      require(option != options.end() && !option->second->addOccurrence(0, name, value),
+              "LLVM takes no -{}={}", name, value);
     }
   });
 }
@@ -192,8 +192,8 @@ class Compiler {
   int spills() const { return diagnostics_->spills(); }
 
  private:
-  // The lowering emits final vector code; SROA turns its small register tiles into SSA values. Each block costs
-  // in dozens of passes, so that those which only follow another are joined to it.
+  // The lowering emits final vector code; SROA turns its small register tiles into SSA values. Each block
+  // costs in dozens of passes, so that those which only follow another are joined to it.
   void optimize(llvm::Module& module) {
     for (llvm::Function& function : module) {
       for (llvm::BasicBlock& block : llvm::make_early_inc_range(function)) {
