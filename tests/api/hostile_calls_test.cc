@@ -77,6 +77,7 @@ Tensor ones(Extents extents) {
   return tensor;
 }
 
+// NOLINTBEGIN(bugprone-use-after-move): what is left behind is what these tests are about
 TEST(MovedFromSession, AnswersWithAnError) {
   for (const KernelChoice kernels : kKernels) {
     Session session = load(doubling(), kernels);
@@ -131,6 +132,7 @@ TEST(MovedFromDatum, IsNothing) {
     expect_error(ErrorCode::TypeMismatch, "expected a sequence", [&] { (void)datum->sequence(); });
   }
 }
+// NOLINTEND(bugprone-use-after-move)
 
 TEST(NullViews, AreRefusedUnlessEmpty) {
   expect_error(ErrorCode::InvalidArgument, "null pointer, expected 24 bytes",
@@ -487,7 +489,7 @@ TEST(Kernels, RefuseArgumentsThatDoNotFit) {
       "kernel @twice(%x: view<?xf32>, %s: f32, %y: out view<?xf32>) grid [ceildiv(dim(%x, 0), 4)]\n"
       "{\n  %i = program_id 0 * 4\n  %v = load %x[%i] : tile<4xf32>\n  store %y[%i], %v * %s\n}\n";
   for (const KernelEngine engine : {KernelEngine::Generated, KernelEngine::Interpreter}) {
-    const auto run = [&](std::vector<Tensor> arguments) {
+    const auto run = [&](const std::vector<Tensor>& arguments) {
       run_kernel(kSource, "text", "twice", {}, arguments, engine);
     };
     Tensor two(DType::F32, {});
