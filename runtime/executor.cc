@@ -192,6 +192,10 @@ class Run {
                    graph_.value(id).name, to_string(tensor.extents()), to_string(ref->extents));
     }
     if (tensor.elements() == 0) return;
+    if (ref->dense) {
+      std::memcpy(memory, tensor.data(), static_cast<std::size_t>(tensor.byte_size()));
+      return;
+    }
     copy_strided(tensor.data(), dense_strides(ref->extents), memory, ref->strides, ref->extents,
                  bits(ref->dtype) / 8);
   }

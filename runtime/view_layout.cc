@@ -63,12 +63,16 @@ std::optional<Layout> slice_layout(const Graph& graph, const Node& node, const L
   const bool steps_absent = node.inputs.size() <= 4 || !node.inputs[4];
   if ((!axes && !axes_absent) || (!steps && !steps_absent)) return std::nullopt;
   Layout result = with_strides(input, input.strides, input.offset);
+  // Bounds and steps beyond any extent say "from the end" or "no second element": these say so in few bits.
+  constexpr std::int64_t kFar = std::int64_t{1} << 31;
+  const auto nearer = [&](std::int64_t number) { return std::clamp(number, -kFar, kFar); };
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const std::int64_t axis = axes ? normalised_axis((*axes)[i], shape.size()) : static_cast<std::int64_t>(i);
-    const std::int64_t step = steps ? (*steps)[i] : 1;
+    const std::int64_t step = steps ? nearer((*steps)[i]) : 1;
     const auto k = static_cast<std::size_t>(axis);
-    const auto start =
-        step > 0 ? slice_start((*starts)[i], shape[k]) : reversed_slice_start((*starts)[i], shape[k]);
+    const Dim& given = (*starts)[i];
+    const Dim bound = given.is_constant() ? Dim(nearer(given.constant())) : given;
+    const auto start = step > 0 ? slice_start(bound, shape[k]) : reversed_slice_start(bound, shape[k]);
     if (!start) return std::nullopt;
     result.offset = result.offset + *start * input.strides[k];
     result.strides[k] = input.strides[k] * Dim(step);

@@ -97,7 +97,7 @@ std::string difference(const Tensor& got, const Tensor& want, double relative, d
   for (std::int64_t i = 0; i < want.elements(); ++i) {
     const double g = got.number(i), w = want.number(i);
     if (g == w || (std::isnan(g) && std::isnan(w))) continue;
-    if (!(std::abs(g - w) <= absolute + relative * std::abs(w)))
+    if (std::isinf(g) || std::isinf(w) || !(std::abs(g - w) <= absolute + relative * std::abs(w)))
       return fmt::format("element {} is {}, expected {}", i, g, w);
   }
   return {};

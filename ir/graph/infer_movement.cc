@@ -113,7 +113,14 @@ void infer_pad(Graph& graph, Node& node) {
   }
   Shape y = *x;
   for (std::size_t i = 0; i < axes->size(); ++i) {
-    y[(*axes)[i]] = y[(*axes)[i]] + (*pads)[i] + (*pads)[axes->size() + i];
+    Dim& extent = y[(*axes)[i]];
+    const Dim& before = (*pads)[i];
+    const Dim& after = (*pads)[axes->size() + i];
+    const auto adds = [](const Dim& pad) { return pad.is_constant() && pad.constant() > 0; };
+    if (mode != "constant" && (adds(before) || adds(after))) {
+      op.same(min(extent, 1), 1, "elements to copy along a padded axis");
+    }
+    extent = extent + before + after;
   }
   op.set_shape(0, y);
 }

@@ -44,10 +44,20 @@ std::optional<Dim> clamp_bound(const Dim& bound, const Dim& extent, std::int64_t
   return std::nullopt;
 }
 
+// A slice that goes backwards begins at an element, the first one if `start` lies before it; there is none in
+// nothing.
+std::optional<Dim> clamp_last(const Dim& start, const Dim& extent) {
+  if (start.is_at_least(0)) return clamp_bound(start, extent, -1, -1);
+  const std::optional<Dim> clamped = clamp_bound(start, extent, 0, -1);
+  return clamped ? std::optional(min(*clamped, extent - 1)) : std::nullopt;
+}
+
 std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim& end, std::int64_t step) {
   const bool forward = step > 0;
-  const std::optional<Dim> from =
-      forward ? clamp_bound(start, extent, 0, 0) : clamp_bound(start, extent, -1, -1);
+  // No extent is as long, so that this far a step is as good as any, and its arithmetic stays in 64 bits.
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;
+  step = std::clamp(step, -kFar, kFar);
+  const std::optional<Dim> from = forward ? clamp_bound(start, extent, 0, 0) : clamp_last(start, extent);
   const std::optional<Dim> to = forward ? clamp_bound(end, extent, 0, 0) : clamp_bound(end, extent, -1, -1);
   if (!from || !to) return std::nullopt;
   // extent - min(start, extent), in the form that an end counted from the back gets.

@@ -86,7 +86,11 @@ bool made_while_running(const Graph& graph, const graph::Shape& shape) {
 }
 
 // Strings are objects: each Value of them is a dense tensor of its own, which strides never address.
-bool holds_strings(const Graph& graph, ValueId id) { return graph.value(id).dtype == DType::String; }
+// True for elements that no strides can reach: strings are objects, and several narrow ones share a byte.
+bool must_be_dense(const Graph& graph, ValueId id) {
+  const DType dtype = graph.value(id).dtype;
+  return dtype == DType::String || bits(dtype) < 8;
+}
 
 class LayoutAssignment {
  public:
@@ -125,7 +129,7 @@ class LayoutAssignment {
 
   AxisOrder chosen_order(const Node& node, ValueId output) const {
     const std::size_t rank = graph_.value(output).shape->size();
-    if (makes_sizes(graph_, node) || holds_strings(graph_, output)) return row_major(rank);
+    if (makes_sizes(graph_, node) || must_be_dense(graph_, output)) return row_major(rank);
     if (rank >= 3 && makes_channels_last(node.op)) return channels_last(rank);
     if (node.op == OpKind::Transpose && order_of(node.inputs[0])) return transposed_order(node);
     if (follows_input_order(node)) {
@@ -164,7 +168,7 @@ class LayoutAssignment {
       if (node.op != OpKind::Transpose || !has(node, "perm")) continue;
       const ValueId input = node.inputs[0];
       const auto permutation = integers(node, "perm");
-      if (holds_strings(graph_, input) || !order_of(input) ||
+      if (must_be_dense(graph_, input) || !order_of(input) ||
           *order_of(input) != row_major(permutation.size()) || !owns_memory(input) ||
           makes_sizes(graph_, graph_.node(graph_.value(input).producer)) ||
           consumers_[input.index].size() != 1 || graph_.is_output(input) || permutation.empty() ||
@@ -189,7 +193,7 @@ class LayoutAssignment {
       const NodeId id = *it;
       if (graph_.node(id).op != OpKind::Concat) continue;
       const ValueId whole = graph_.node(id).outputs[0];
-      if (graph_.value(whole).shape && !holds_strings(graph_, whole)) place_inputs(id);
+      if (graph_.value(whole).shape && !must_be_dense(graph_, whole)) place_inputs(id);
     }
   }
 
@@ -220,7 +224,7 @@ class LayoutAssignment {
 
   void assign(NodeId id) {
     const Node& node = graph_.node(id);
-    if (is_view_operator(node.op) && !makes_sizes(graph_, node) && !holds_strings(graph_, node.inputs[0]) &&
+    if (is_view_operator(node.op) && !makes_sizes(graph_, node) && !must_be_dense(graph_, node.inputs[0]) &&
         graph_.value(node.inputs[0]).layout && assign_views(id)) {
       return;
     }

@@ -1,5 +1,6 @@
 // run, bench, explain and verify on the digit models.
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 #include <kiln/kiln.h>
@@ -154,6 +155,8 @@ TEST_F(ModelCommands, VerifyCountsWhatPassed) {
   EXPECT_EQ(whole.at("classes").dump(),
             R"({"convolution":{"f32 i32 i64 i1":{"tests":2,"without_fallback":1}}})");
   EXPECT_EQ(kiln({"verify", path("tests/deep"), "--atol", "0.3"}).status, 0);
+  make_test("infinite", std::numeric_limits<float>::infinity());  // which no tolerance reaches
+  EXPECT_EQ(last_line(kiln({"verify", path("infinite")}).out), "0 passed, 1 failed, 0 skipped\n");
 }
 
 TEST_F(ModelCommands, VerifyPrintsItsRules) {

@@ -219,15 +219,17 @@ TEST(Infer, Reshape) {
 }
 
 TEST(Infer, SlicesLikePlainIndices) {
-  // Against counting the indices that Python's rules select.
+  // Against counting the indices that the standard's rules select; they are Python's, but that going backward
+  // begins at an element.
   const auto selected = [](std::int64_t extent, std::int64_t start, std::int64_t end, std::int64_t step) {
-    const auto clamp = [&](std::int64_t bound) {
+    const auto clamp = [&](std::int64_t bound, std::int64_t lowest) {
       const std::int64_t at = bound < 0 ? bound + extent : bound;
       return step > 0 ? std::clamp<std::int64_t>(at, 0, extent)
-                      : std::clamp<std::int64_t>(at, -1, extent - 1);
+                      : std::clamp<std::int64_t>(at, std::min(lowest, extent - 1), extent - 1);
     };
+    const std::int64_t last = clamp(end, -1);
     std::int64_t count = 0;
-    for (std::int64_t i = clamp(start); step > 0 ? i < clamp(end) : i > clamp(end); i += step) ++count;
+    for (std::int64_t i = clamp(start, 0); step > 0 ? i < last : i > last; i += step) ++count;
     return count;
   };
   for (const std::int64_t start : {-9, -4, -1, 0, 1, 3, 8}) {
