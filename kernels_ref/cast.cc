@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string>
 
+#include <locale.h>
+
 #include "kernels_ref/arguments.h"
 #include "kernels_ref/element.h"
 #include "kernels_ref/kernels.h"
@@ -13,12 +15,15 @@
 namespace kiln::reference {
 namespace {
 
+// As C writes numbers, whatever the locale of the process is.
 double parse_number(const std::string& text) {
+  static const ::locale_t kPlain = ::newlocale(LC_ALL_MASK, "C", nullptr);
   const char* begin = text.c_str();
   char* end = nullptr;
-  const double value = std::strtod(begin, &end);
+  const double value = ::strtod_l(begin, &end, kPlain);
   while (*end == ' ') ++end;
-  if (end == begin || *end != '\0') throw_caller(ErrorCode::InvalidArgument, "'{}' is not a number", text);
+  if (end == begin || end != begin + text.size())
+    throw_caller(ErrorCode::InvalidArgument, "'{}' is not a number", text);
   return value;
 }
 
@@ -31,10 +36,11 @@ To parse(const std::string& text) {
     errno = 0;
     if constexpr (std::is_same_v<To, std::uint64_t>) {
       const unsigned long long value = std::strtoull(begin, &end, 10);
-      if (end != begin && *end == '\0' && errno == 0 && text.find('-') == std::string::npos) return value;
+      if (end != begin && end == begin + text.size() && errno == 0 && text.find('-') == std::string::npos)
+        return value;
     } else {
       const long long value = std::strtoll(begin, &end, 10);
-      if (end != begin && *end == '\0' && errno == 0) return static_cast<To>(value);
+      if (end != begin && end == begin + text.size() && errno == 0) return static_cast<To>(value);
     }
   }
   return convert<To>(parse_number(text));

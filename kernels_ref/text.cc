@@ -12,6 +12,7 @@
 #include <unictype.h>
 #include <unistr.h>
 
+#include "ir/base/pattern.h"
 #include "kernels_ref/arguments.h"
 #include "kernels_ref/broadcast.h"
 #include "kernels_ref/kernels.h"
@@ -143,18 +144,12 @@ void string_normalizer(Call& call) {
 
 void regex_full_match(Call& call) {
   if (!has(call.node, "pattern")) throw_caller(ErrorCode::InvalidModel, "the attribute 'pattern' is missing");
-  re2::RE2::Options options;
-  options.set_log_errors(false);
-  const re2::RE2 pattern(text(call.node, "pattern"), options);
-  if (!pattern.ok()) {
-    throw_caller(ErrorCode::InvalidModel, "the pattern '{}' is not in RE2's syntax: {}",
-                 text(call.node, "pattern"), pattern.error());
-  }
+  const Pattern pattern = compile_pattern(text(call.node, "pattern"));
   const Tensor& x = call.input(0);
   const std::string* items = x.as<std::string>().data();
   Boolean* y = call.output(0, DType::I1, x.extents()).as_mutable<Boolean>().data();
   for_range(call, x.elements(), 1024, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) y[i] = re2::RE2::FullMatch(items[i], pattern);
+    for (std::int64_t i = begin; i < end; ++i) y[i] = re2::RE2::FullMatch(items[i], *pattern);
   });
 }
 

@@ -1,7 +1,6 @@
 // com.microsoft.Tokenizer: strings cut into tokens, by characters, at separators, or by what tokens look
 // like.
 #include <algorithm>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <unistr.h>
 
 #include "ir/base/errors.h"
+#include "ir/base/pattern.h"
 #include "kernels_ref/arguments.h"
 #include "kernels_ref/kernels.h"
 #include "kernels_ref/utf8.h"
@@ -50,9 +50,9 @@ class Cutter {
     if (by_characters_) return characters_of(text);
     if (!by_separators_) return matches_in(text);
     Tokens tokens = {text};
-    for (const re2::RE2& separator : patterns_) {
+    for (const Pattern& separator : patterns_) {
       Tokens parts;
-      for (const std::string_view token : tokens) split(token, separator, parts);
+      for (const std::string_view token : tokens) split(token, *separator, parts);
       tokens = std::move(parts);
     }
     return tokens;
@@ -60,11 +60,8 @@ class Cutter {
 
  private:
   void add_pattern(const std::string& pattern) {
-    re2::RE2::Options options;
-    options.set_log_errors(false);
-    patterns_.emplace_back(pattern, options);
-    if (pattern.empty() || !patterns_.back().ok())
-      throw_caller(ErrorCode::InvalidModel, "the pattern '{}' is not in RE2's syntax, or empty", pattern);
+    if (pattern.empty()) throw_caller(ErrorCode::InvalidModel, "a pattern is empty");
+    patterns_.push_back(compile_pattern(pattern));
   }
 
   // The first match from `start` on; nothing if there is none.
@@ -89,7 +86,7 @@ class Cutter {
   Tokens matches_in(std::string_view text) const {
     Tokens tokens;
     std::string_view match;
-    for (std::size_t start = 0; start < text.size() && find(text, start, patterns_[0], match);) {
+    for (std::size_t start = 0; start < text.size() && find(text, start, *patterns_[0], match);) {
       if (long_enough(match)) tokens.push_back(match);
       start = static_cast<std::size_t>(match.data() - text.data()) + match.size();
       if (match.empty() && start < text.size()) start += first_character(text.substr(start));
@@ -115,7 +112,7 @@ class Cutter {
 
   std::int64_t least_;
   bool by_separators_ = false, by_characters_ = false;
-  std::deque<re2::RE2> patterns_;  // which cannot be moved
+  std::vector<Pattern> patterns_;
 };
 
 }  // namespace

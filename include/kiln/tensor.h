@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,7 +43,8 @@ class Tensor {
   // Memory of the caller, which must outlive every copy; read and written in place. As above if it is null.
   static Tensor view(DType dtype, Extents extents, void* data);
 
-  // Throws Error (caller, shape_mismatch) unless the extents hold exactly the values.
+  // Throws Error (caller): shape_mismatch unless the extents hold exactly the values, type_mismatch unless T
+  // has the size of the dtype's elements (std::string for strings; none has that of elements below a byte).
   template <typename T>
   static Tensor from(DType dtype, Extents extents, std::span<const T> values);
   // A rank-1 i64 tensor; a rank-0 one.
@@ -91,7 +93,8 @@ class Tensor {
   bool operator==(const Tensor& other) const;  // dtype, extents and bytes
 
  private:
-  void check_elements(std::int64_t expected) const;
+  // Throws as from() does; `value_size` 0 stands for strings.
+  void check_source(std::int64_t values, std::size_t value_size) const;
 
   DType dtype_ = DType::F32;
   Extents extents_;
@@ -113,7 +116,8 @@ inline Tensor& Tensor::operator=(Tensor&& other) noexcept {
 template <typename T>
 Tensor Tensor::from(DType dtype, Extents extents, std::span<const T> values) {
   Tensor tensor(dtype, std::move(extents));
-  tensor.check_elements(static_cast<std::int64_t>(values.size()));
+  constexpr bool kStrings = std::is_same_v<T, std::string>;
+  tensor.check_source(static_cast<std::int64_t>(values.size()), kStrings ? 0 : sizeof(T));
   std::copy(values.begin(), values.end(), tensor.as_mutable<T>().begin());
   return tensor;
 }

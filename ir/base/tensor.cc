@@ -90,10 +90,16 @@ void Tensor::copy_from(const Tensor& other) {
   }
 }
 
-void Tensor::check_elements(std::int64_t expected) const {
-  if (elements_ != expected) {
+void Tensor::check_source(std::int64_t values, std::size_t value_size) const {
+  const bool fits =
+      dtype_ == DType::String ? value_size == 0 : value_size * 8 == static_cast<std::size_t>(bits(dtype_));
+  if (!fits) {
+    throw_caller(ErrorCode::TypeMismatch, "elements of {} cannot be made of {}", kiln::name(dtype_),
+                 value_size == 0 ? "strings" : fmt::format("values of {} bytes", value_size));
+  }
+  if (elements_ != values) {
     throw_caller(ErrorCode::ShapeMismatch, "{} elements wanted for {}, got {} values", elements_,
-                 to_string(extents_), expected);
+                 to_string(extents_), values);
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <deque>
 #include <string>
 #include <vector>
@@ -200,15 +199,19 @@ struct Storage {
   }
 };
 
-std::int64_t parse_integer(std::string_view text) {
-  std::int64_t value = 0;
+// Whatever the locale of the process is.
+template <typename T>
+T parse(std::string_view text) {
+  T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   require(error == std::errc() && end == text.data() + text.size(), "ops.def has the default \"{}\"", text);
   return value;
 }
 
+std::int64_t parse_integer(std::string_view text) { return parse<std::int64_t>(text); }
+
 // Defaults of floats are f32 in the standard, so 0.01 means the f32 nearest to it.
-double parse_number(std::string_view text) { return std::strtof(std::string(text).c_str(), nullptr); }
+double parse_number(std::string_view text) { return parse<float>(text); }
 
 template <typename Parse>
 auto parse_list(std::string_view text, Parse parse) {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
-#include "tests/frontend/model_builder.h"
+#include "tests/frontend/single_node.h"
 
 namespace kiln::frontend {
 namespace {
@@ -10,6 +10,9 @@ namespace {
 using testing::ModelBuilder;
 using testing::set;
 using testing::set_integers;
+using testing::set_text;
+using testing::set_texts;
+using testing::SingleNode;
 using Strings = std::vector<std::string>;
 
 Strings words(const Tensor& tensor) {
@@ -57,6 +60,41 @@ TEST(Strings, MoveAsObjects) {
     EXPECT_EQ(words(results[3]), x);
     EXPECT_EQ(words(results[4]), part);
   }
+}
+
+// At load, not at the first run.
+TEST(Patterns, WrongOnesAreRefused) {
+  const auto error_of = [](const std::string& op, const std::string& domain, const auto& set_attributes) {
+    SingleNode model(20, op, domain);
+    model.strings({1}, {"a"});
+    set_attributes(model.node());
+    return model.load_error();
+  };
+  for (const auto& [pattern, error] :
+       {std::pair<std::string, std::optional<ErrorCode>>{"(a|b)+", std::nullopt},
+        {"(", ErrorCode::InvalidModel},
+        {"(a)\\1", ErrorCode::InvalidModel}}) {
+    const auto with = [&](const char* name) {
+      return [name, pattern = pattern](onnx::NodeProto& node) {
+        set_text(node, name, pattern);
+        if (node.op_type() != "Tokenizer") return;
+        set(node, "mark", 0);
+        set(node, "mincharnum", 1);
+        set_text(node, "pad_value", "");
+      };
+    };
+    EXPECT_EQ(error_of("RegexFullMatch", "", with("pattern")), error) << pattern;
+    EXPECT_EQ(error_of("Tokenizer", "com.microsoft", with("tokenexp")), error) << pattern;
+    EXPECT_EQ(error_of("Tokenizer", "com.microsoft",
+                       [&](onnx::NodeProto& node) {
+                         with("pad_value")(node);
+                         node.mutable_attribute()->RemoveLast();
+                         set_texts(node, "separators", {" ", pattern});
+                       }),
+              error)
+        << pattern;
+  }
+  EXPECT_EQ(error_of("RegexFullMatch", "", [](onnx::NodeProto&) {}), ErrorCode::InvalidModel);
 }
 
 }  // namespace

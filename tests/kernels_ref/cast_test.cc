@@ -44,9 +44,17 @@ TEST(Cast, Text) {
   expect_values(cast(text, DType::F32), {5}, {0.1f, 1e20f, kNan, kInf, -kInf});
   EXPECT_EQ(cast(exact<std::string>({2}, {"9223372036854775807", "-12"}), DType::I64),
             integers({INT64_MAX, -12}));
-  EXPECT_EQ(error_of(graph::OpKind::Cast, {exact<std::string>({1}, {"ten"})},
-                     {{"to", std::int64_t{static_cast<int>(DType::F32)}}}),
-            ErrorCode::InvalidArgument);
+  expect_values(cast(exact<std::string>({4}, {" +1.5", "0x1p-3 ", "-infinity", "1e999"}), DType::F64), {4},
+                {1.5, 0.125, -kInf, kInf});
+  for (const std::string& wrong :
+       {std::string("ten"), std::string(), std::string("1,5"), std::string("1\0", 2)}) {
+    for (const DType dtype : {DType::F32, DType::I64, DType::U64}) {
+      EXPECT_EQ(error_of(graph::OpKind::Cast, {exact<std::string>({1}, {wrong})},
+                         {{"to", std::int64_t{static_cast<int>(dtype)}}}),
+                ErrorCode::InvalidArgument)
+          << wrong;
+    }
+  }
 }
 
 TEST(Cast, NarrowFloats) {
