@@ -1,6 +1,7 @@
 #include "api/explain.h"
 
 #include <functional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -64,7 +65,13 @@ std::string listing_text(const Model& model, std::string_view filter, jit::Listi
 std::string explain(runtime::SessionCore& core, std::string_view stage, std::string_view filter,
                     std::span<const Extents> input_extents) {
   if (stage == "graph") return to_text(core.model().graph());
-  if (stage == "plan") return to_text(*core.plan(input_extents), core.model());
+  if (stage == "plan") {
+    graph::Bindings bindings;
+    const runtime::Contradictions wrong = core.bind(input_extents, bindings);
+    if (!wrong.empty())
+      throw_caller(ErrorCode::ShapeMismatch, "{}", describe(core.model().graph(), wrong, input_extents));
+    return to_text(*core.plan(std::move(bindings)), core.model());
+  }
   // Of the model, and of every Graph in its nodes.
   const auto of_each = [&](const std::function<std::string(const Model&)>& text_of) {
     std::string text;

@@ -1,13 +1,13 @@
 #include <algorithm>
+#include <map>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kiln/kiln.h>
 
-#include "api/declared_extents.h"
 #include "api/explain.h"
 #include "api/options.h"
 #include "api/session_implementation.h"
@@ -72,34 +72,60 @@ std::shared_ptr<jit::Store> open_store(const Options& options) {
 const Tensor& content(const NamedTensor& named) { return named.tensor; }
 const Datum& content(const NamedDatum& named) { return named.datum; }
 
+// The names of inputs, of which there may be thousands.
+std::string list(const std::vector<ValueInfo>& inputs) {
+  constexpr std::size_t kMost = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(inputs.size(), kMost); ++i)
+    names += (names.empty() ? "" : ", ") + inputs[i].name;
+  if (inputs.size() > kMost) names += fmt::format(" and {} more", inputs.size() - kMost);
+  return names;
+}
+
+[[noreturn]] void refuse_name(const std::string& name, const std::vector<ValueInfo>& inputs,
+                              const std::vector<ValueInfo>& defaults) {
+  throw_caller(ErrorCode::InvalidArgument, "the model has no input {}; its inputs are: {}{}", name,
+               list(inputs), defaults.empty() ? "" : "; with a default value: " + list(defaults));
+}
+
 template <typename Named>
-std::vector<Datum> in_model_order(const std::vector<ValueInfo>& inputs, std::span<const Named> given) {
-  std::vector<Datum> ordered(inputs.size());
+Arguments in_model_order(const std::vector<ValueInfo>& inputs, const std::vector<ValueInfo>& defaults,
+                         std::span<const Named> given) {
+  Arguments arguments;
+  arguments.data.resize(inputs.size());
   std::vector<bool> seen(inputs.size(), false);
-  const auto find = [&](std::size_t from, const std::string& name) {
-    return std::find_if(inputs.begin() + static_cast<std::ptrdiff_t>(from), inputs.end(),
-                        [&](const ValueInfo& info) { return info.name == name; });
+  std::map<std::size_t, Datum> replaced;
+  const auto find = [](const std::vector<ValueInfo>& infos, std::size_t from, const std::string& name) {
+    const auto begin = infos.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto found = std::ranges::find(begin, infos.end(), name, &ValueInfo::name);
+    return found == infos.end() ? std::nullopt
+                                : std::optional(static_cast<std::size_t>(found - infos.begin()));
   };
   std::size_t next = 0;  // most callers keep the order
   for (const Named& named : given) {
-    auto found = find(next, named.name);
-    if (found == inputs.end()) found = find(0, named.name);
-    if (found == inputs.end()) {
-      std::string known;
-      for (const ValueInfo& info : inputs) known += (known.empty() ? "" : ", ") + info.name;
-      throw_caller(ErrorCode::InvalidArgument, "the model has no input {}; its inputs are: {}", named.name,
-                   known);
+    std::optional<std::size_t> input = find(inputs, next, named.name);
+    if (!input) input = find(inputs, 0, named.name);
+    bool again = false;
+    if (input) {
+      again = seen[*input];
+      seen[*input] = true;
+      arguments.data[*input] = content(named);
+      next = *input + 1;
+    } else if (const auto position = find(defaults, 0, named.name)) {
+      again = !replaced.emplace(*position, content(named)).second;
+    } else {
+      refuse_name(named.name, inputs, defaults);
     }
-    const auto i = static_cast<std::size_t>(found - inputs.begin());
-    if (seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is given twice", named.name);
-    seen[i] = true;
-    ordered[i] = content(named);
-    next = i + 1;
+    if (again) throw_caller(ErrorCode::InvalidArgument, "input {} is given twice", named.name);
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!seen[i]) throw_caller(ErrorCode::InvalidArgument, "input {} is not given", inputs[i].name);
   }
-  return ordered;
+  for (auto& [position, datum] : replaced) {
+    arguments.data.push_back(std::move(datum));
+    arguments.replaced.push_back(position);
+  }
+  return arguments;
 }
 
 // Callers see one type of error, also where a container of our own finds no memory.
@@ -118,13 +144,12 @@ auto within_memory(const Body& body) {
 
 Session::Implementation::Implementation(frontend::ModelSource source, const Options& given)
     : options(api::checked(given)),
-      parallelism{.pool = &runtime::ThreadPool::process(), .threads = api::thread_count(options.threads)},
-      source_(std::move(source)) {
+      parallelism{.pool = &runtime::ThreadPool::process(), .threads = api::thread_count(options.threads)} {
   if (options.kernels == KernelChoice::Generated)
     kernels = std::make_shared<jit::KernelService>(open_store(options));
   frontend::LoadOptions load = load_options(options);
   load.warn = options.warn;
-  graph::Graph graph = source_.graph(load);
+  graph::Graph graph = source.graph(load);
   for (const graph::ValueId id : graph.inputs) inputs.push_back(describe(graph, id));
   for (const graph::ValueId id : graph.outputs) outputs.push_back(describe(graph, id));
   for (const graph::NodeId id : graph.topological_order()) {
@@ -133,88 +158,105 @@ Session::Implementation::Implementation(frontend::ModelSource source, const Opti
                      .op = std::string(name(node.op)),
                      .operator_class = std::string(contract(node.op).operator_class)});
   }
-  make_execution(std::move(graph), declared_);
+  defaults = source.defaults(load);
+  load.warn = {};  // of what the model says it has told
+  api::Executions::Options making{
+      .load = std::move(load),
+      .defaults = {},
+      .make = [this](graph::Graph made) { return make_execution(std::move(made)); },
+      .warn = options.warn};
+  for (const ValueInfo& info : defaults) making.defaults.push_back(info.name);
+  executions.emplace(std::move(source), std::move(graph), std::move(making));
 }
 
-void Session::Implementation::make_execution(graph::Graph graph, Execution& execution) const {
+std::shared_ptr<api::Execution> Session::Implementation::make_execution(graph::Graph graph) const {
+  auto execution = std::make_shared<api::Execution>();
   if (options.kernels != KernelChoice::Generated) {
     if (options.kernels == KernelChoice::Reference) runtime::apply_numeric_law(graph);
-    execution.reference_graph = std::move(graph);
-    return;
+    execution->reference_graph = std::move(graph);
+  } else {
+    execution->model.emplace(std::move(graph),
+                             runtime::ModelOptions{.target = api::parse_target(options.target),
+                                                   .kernels = kernels,
+                                                   .strict = options.strict,
+                                                   .log = options.log},
+                             parallelism, options.memory_limit);
   }
-  execution.model.emplace(std::move(graph),
-                          runtime::ModelOptions{.target = api::parse_target(options.target),
-                                                .kernels = kernels,
-                                                .strict = options.strict,
-                                                .log = options.log},
-                          parallelism, options.memory_limit);
+  return execution;
 }
 
-Session::Implementation::Execution& Session::Implementation::execution_for(std::span<const Extents> extents) {
-  const frontend::OpenedInputs wrong = api::wrong_inputs(inputs, extents);
-  return wrong.empty() ? declared_ : opened_execution(wrong, extents);
-}
-
-Session::Implementation::Execution& Session::Implementation::opened_execution(
-    const frontend::OpenedInputs& wrong, std::span<const Extents> extents) {
-  const std::scoped_lock lock(mutex_);
-  if (const auto known = opened_.find(wrong); known != opened_.end()) return *known->second;
-  // Callers choose the shapes, so that there must be an end to what they can make a Session hold.
-  constexpr std::size_t kMostPrecise = 8, kMost = 16;
-  const frontend::OpenedInputs opened =
-      opened_.size() < kMostPrecise ? wrong : api::all_opened(inputs, wrong);
-  if (const auto known = opened_.find(opened); known != opened_.end()) return *known->second;
-  if (opened_.size() == kMost) {
-    throw_caller(ErrorCode::ShapeMismatch,
-                 "inputs contradict what the model declares, as earlier ones have in {} other ways", kMost);
-  }
-  frontend::LoadOptions load = load_options(options);
-  load.opened_inputs = opened;
-  auto execution = std::make_unique<Execution>();
-  make_execution(source_.graph(load), *execution);
-  if (options.warn)
-    options.warn(fmt::format("{}: what is given counts", api::describe(wrong, inputs, extents)));
-  return *(opened_[opened] = std::move(execution));
-}
-
-template <typename Body>
-auto Session::Implementation::with_execution(std::span<const Datum> data, const Body& body) {
-  const frontend::OpenedInputs wrong = api::wrong_inputs(inputs, data);
-  if (wrong.empty()) return body(*(newest_ = &declared_));
-  const std::vector<Extents> extents = runtime::extents_of(data);
-  try {
-    return body(*(newest_ = &opened_execution(wrong, extents)));
-  } catch (Error& error) {
-    throw error.with("inputs", api::describe(wrong, inputs, extents));
-  }
+std::vector<std::optional<Extents>> Session::Implementation::output_extents(
+    std::span<const Extents> extents) {
+  std::vector<std::optional<Extents>> result;
+  executions->serve(
+      {}, [&] { return std::vector<Extents>(extents.begin(), extents.end()); },
+      [&](const std::shared_ptr<api::Execution>& execution) {
+        graph::Bindings bindings;
+        runtime::Contradictions wrong;
+        if (execution->model) {
+          const runtime::SessionCore& core = execution->model->general();
+          wrong = core.bind(extents, bindings);
+          if (wrong.empty()) result = runtime::output_extents(core.model().graph(), bindings);
+        } else {
+          const graph::Graph& graph = *execution->reference_graph;
+          bindings.assign(graph.symbols.size(), graph::kUnbound);
+          wrong = runtime::bind_extents(graph, extents.empty() ? runtime::declared_extents(graph) : extents,
+                                        bindings);
+          if (wrong.empty()) result = runtime::output_extents(graph, bindings);
+        }
+        return wrong;
+      });
+  return result;
 }
 
 std::vector<Datum> Session::Implementation::run_into(std::span<const Datum> data,
                                                      std::span<const Tensor> given) {
-  if (!kernels) {
-    std::vector<Datum> results = run(data);
-    if (given.size() != results.size()) {
-      throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", given.size(), results.size());
-    }
-    return results;
+  std::vector<Datum> outputs(given.begin(), given.end());
+  executions->serve(
+      {}, [&] { return runtime::extents_of(data); },
+      [&](const std::shared_ptr<api::Execution>& execution) {
+        if (!execution->model) return run(*execution, data, outputs);
+        runtime::SessionCore& core = execution->model->for_inputs(data);
+        graph::Bindings bindings;
+        runtime::Contradictions wrong = core.bind(data, bindings);
+        if (wrong.empty()) core.run(data, bindings, outputs);
+        return wrong;
+      });
+  if (outputs.size() != given.size()) {
+    throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", given.size(), outputs.size());
   }
-  std::vector<Datum> filled(given.begin(), given.end());
-  with_execution(data, [&](Execution& execution) { execution.model->for_inputs(data).run(data, filled); });
-  return filled;
+  return outputs;
 }
 
-std::vector<Datum> Session::Implementation::run(std::span<const Datum> data) {
-  return with_execution(data, [&](Execution& execution) {
-    return execution.model ? execution.model->for_inputs(data).run(data)
-                           : evaluate(*execution.reference_graph, data);
-  });
+std::vector<Datum> Session::Implementation::run(const Arguments& arguments) {
+  std::vector<Datum> outputs;
+  executions->serve(
+      arguments.replaced, [&] { return runtime::extents_of(arguments.data); },
+      [&](const std::shared_ptr<api::Execution>& execution) {
+        return run(*execution, arguments.data, outputs);
+      });
+  return outputs;
+}
+
+runtime::Contradictions Session::Implementation::run(api::Execution& execution, std::span<const Datum> data,
+                                                     std::vector<Datum>& outputs) const {
+  graph::Bindings bindings;
+  if (execution.model) {
+    runtime::SessionCore& core = execution.model->for_inputs(data);
+    runtime::Contradictions wrong = core.bind(data, bindings);
+    if (wrong.empty()) outputs = core.run(data, bindings);
+    return wrong;
+  }
+  const graph::Graph& graph = *execution.reference_graph;
+  runtime::check_inputs(graph, data);
+  bindings.assign(graph.symbols.size(), graph::kUnbound);
+  runtime::Contradictions wrong = runtime::bind_extents(graph, runtime::extents_of(data), bindings);
+  if (wrong.empty()) outputs = evaluate(graph, data);
+  return wrong;
 }
 
 std::vector<Datum> Session::Implementation::evaluate(const graph::Graph& graph,
                                                      std::span<const Datum> data) const {
-  runtime::check_inputs(graph, data);
-  graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
-  runtime::bind_extents(graph, runtime::extents_of(data), bindings);
   const reference::ParallelFor parallel = [this](std::int64_t count, std::int64_t grain,
                                                  const reference::RangeBody& body) {
     parallelism.pool->parallel_for(
@@ -251,17 +293,19 @@ Session::Implementation& Session::implementation() const {
 }
 
 const std::vector<ValueInfo>& Session::inputs() const { return implementation().inputs; }
+const std::vector<ValueInfo>& Session::defaults() const { return implementation().defaults; }
 const std::vector<ValueInfo>& Session::outputs() const { return implementation().outputs; }
 const std::vector<NodeInfo>& Session::nodes() const { return implementation().nodes; }
 
 std::vector<Datum> Session::run(std::span<const NamedDatum> inputs) const {
   Implementation& model = implementation();
-  return within_memory([&] { return model.run(in_model_order(model.inputs, inputs)); });
+  return within_memory([&] { return model.run(in_model_order(model.inputs, model.defaults, inputs)); });
 }
 
 std::vector<Tensor> Session::run(std::span<const NamedTensor> inputs) const {
   Implementation& model = implementation();
-  std::vector<Datum> data = within_memory([&] { return model.run(in_model_order(model.inputs, inputs)); });
+  std::vector<Datum> data =
+      within_memory([&] { return model.run(in_model_order(model.inputs, model.defaults, inputs)); });
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < data.size(); ++i) {
     if (!data[i].is_tensor()) {
@@ -293,15 +337,8 @@ void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) con
 
 std::vector<std::optional<std::vector<std::int64_t>>> Session::output_extents(
     std::span<const std::vector<std::int64_t>> input_extents) const {
-  Implementation::Execution& execution = implementation().execution_for(input_extents);
-  return within_memory([&] {
-    if (execution.model) return execution.model->general().output_extents(input_extents);
-    const graph::Graph& graph = *execution.reference_graph;
-    graph::Bindings bindings(graph.symbols.size(), graph::kUnbound);
-    runtime::bind_extents(graph, input_extents.empty() ? runtime::declared_extents(graph) : input_extents,
-                          bindings);
-    return runtime::output_extents(graph, bindings);
-  });
+  Implementation& loaded = implementation();
+  return within_memory([&] { return loaded.output_extents(input_extents); });
 }
 
 void Session::Implementation::add_stats(const runtime::SessionCore& part, SessionStats& stats,
@@ -331,7 +368,7 @@ SessionStats Session::stats() const {
   stats.kernels_from_cache = kernels.from_cache;
   stats.compile_ms_total = kernels.compile_ms_total;
   std::vector<double> milliseconds;
-  loaded.newest().model->newest().visit(
+  loaded.executions->newest()->model->newest().visit(
       [&](const runtime::SessionCore& core) { loaded.add_stats(core, stats, milliseconds); });
   if (!milliseconds.empty()) {
     const auto middle = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
@@ -347,10 +384,10 @@ std::string Session::explain(std::string_view stage, std::string_view filter,
                              std::span<const std::vector<std::int64_t>> input_extents) const {
   Implementation& loaded = implementation();
   return within_memory([&] {
-    Implementation::Execution& execution =
-        input_extents.empty() ? loaded.newest() : loaded.execution_for(input_extents);
-    if (execution.model) return api::explain(execution.model->newest(), stage, filter, input_extents);
-    if (stage == "graph") return to_text(*execution.reference_graph);
+    const std::shared_ptr<api::Execution> execution =
+        input_extents.empty() ? loaded.executions->newest() : loaded.executions->for_extents(input_extents);
+    if (execution->model) return api::explain(execution->model->newest(), stage, filter, input_extents);
+    if (stage == "graph") return to_text(*execution->reference_graph);
     throw_caller(ErrorCode::InvalidArgument, "reference kernels have no stage {}, only graph", stage);
   });
 }

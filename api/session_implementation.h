@@ -1,41 +1,37 @@
 // What stands behind kiln::Session.
 #pragma once
 
-#include <atomic>
-#include <map>
+#include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <kiln/kiln.h>
 
+#include "api/executions.h"
 #include "frontend/onnx/loader.h"
 #include "ir/graph/graph.h"
 #include "jit/kernel_service.h"
-#include "runtime/specialisations.h"
+#include "runtime/inputs.h"
+#include "runtime/session_core.h"
 
 namespace kiln {
 
-struct Session::Implementation {
-  // One Graph of the model, ready to run.
-  struct Execution {
-    std::optional<runtime::Specialisations> model;  // generated kernels
-    std::optional<graph::Graph> reference_graph;    // reference kernels: run node by node
-  };
+// The inputs of a run in model order, and after them those defaults that it replaces, whose positions among
+// all defaults are `replaced`.
+struct Arguments {
+  std::vector<Datum> data;
+  std::vector<std::size_t> replaced;
+};
 
+struct Session::Implementation {
   Implementation(frontend::ModelSource source, const Options& options);
 
-  std::vector<Datum> run(std::span<const Datum> data);
+  std::vector<Datum> run(const Arguments& arguments);
   // Outputs, in the memory of `given` where they could be made there.
   std::vector<Datum> run_into(std::span<const Datum> data, std::span<const Tensor> given);
-  // The one that takes inputs of these extents: that of the declared extents, or one made anew where the
-  // inputs contradict them.
-  Execution& execution_for(std::span<const Extents> extents);
-  // That of the newest run.
-  Execution& newest() { return *newest_; }
+  std::vector<std::optional<Extents>> output_extents(std::span<const Extents> extents);
   // Adds what one part of the model tells; `milliseconds` are those of its compiled kernels.
   void add_stats(const runtime::SessionCore& part, SessionStats& stats,
                  std::vector<double>& milliseconds) const;
@@ -43,22 +39,15 @@ struct Session::Implementation {
   const Options options;
   runtime::Parallelism parallelism;
   std::shared_ptr<jit::KernelService> kernels;
-  std::vector<ValueInfo> inputs, outputs;  // as declared
+  std::vector<ValueInfo> inputs, defaults, outputs;  // as declared
   std::vector<NodeInfo> nodes;
+  std::optional<api::Executions> executions;  // always there once constructed
 
  private:
-  void make_execution(graph::Graph graph, Execution& execution) const;
-  Execution& opened_execution(const frontend::OpenedInputs& wrong, std::span<const Extents> extents);
-  // body() of the one for these inputs; its errors say what contradicts the model.
-  template <typename Body>
-  auto with_execution(std::span<const Datum> data, const Body& body);
+  std::shared_ptr<api::Execution> make_execution(graph::Graph graph) const;
+  [[nodiscard]] runtime::Contradictions run(api::Execution& execution, std::span<const Datum> data,
+                                            std::vector<Datum>& outputs) const;
   std::vector<Datum> evaluate(const graph::Graph& graph, std::span<const Datum> data) const;
-
-  std::mutex mutex_;
-  frontend::ModelSource source_;
-  Execution declared_;
-  std::map<frontend::OpenedInputs, std::unique_ptr<Execution>> opened_;
-  std::atomic<Execution*> newest_ = &declared_;
 };
 
 }  // namespace kiln

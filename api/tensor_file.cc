@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <kiln/tensor_file.h>
@@ -158,9 +159,10 @@ Tensor read_tensor(const std::string& path) {
   return frontend::read_datum_pb(path).datum.tensor();
 }
 
-Datum read_datum(const std::string& path, Container container, DType dtype) {
-  if (container == Container::Tensor) return read_tensor(path);
-  return frontend::read_datum_pb(path, container, dtype).datum;
+NamedDatum read_datum(const std::string& path, Container container, DType dtype) {
+  if (container == Container::Tensor && !ends_with(path, ".pb")) return {"", read_tensor(path)};
+  frontend::DatumFile file = frontend::read_datum_pb(path, container, dtype);
+  return {std::move(file.name), std::move(file.datum)};
 }
 
 void write_tensor(const std::string& path, const Tensor& tensor, const std::string& name) {

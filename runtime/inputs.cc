@@ -1,14 +1,16 @@
 #include "runtime/inputs.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
 #include "runtime/operands.h"
+#include "runtime/plan.h"
 
 namespace kiln::runtime {
 namespace {
@@ -16,15 +18,17 @@ namespace {
 using graph::Graph;
 using graph::SymbolSource;
 
-std::string expected_shape(const Graph& graph, const graph::Value& value) {
+// As to_string() has it, "2x3"; "[batch, 3]" where Symbols are in it.
+std::string declared_shape(const Graph& graph, const graph::Value& value) {
   if (!value.shape) return "any rank";
   if (value.shape->empty()) return "scalar";
-  std::string text;
+  std::vector<std::string> extents;
+  bool numbers = true;
   for (const graph::Dim& dim : *value.shape) {
-    if (!text.empty()) text += "x";
-    text += dim.to_string([&](graph::SymbolId id) { return graph.symbol_name(id); });
+    extents.push_back(dim.to_string([&](graph::SymbolId id) { return graph.symbol_name(id); }));
+    numbers = numbers && dim.is_constant();
   }
-  return text;
+  return numbers ? fmt::format("{}", fmt::join(extents, "x")) : fmt::format("[{}]", fmt::join(extents, ", "));
 }
 
 // One input, or an item of it, as messages call it.
@@ -149,7 +153,7 @@ std::vector<Extents> declared_extents(const Graph& graph) {
       if (!is_open) declared.push_back(dim.constant());
     }
     if (is_open) {
-      open += fmt::format("{}{} ({})", open.empty() ? "" : ", ", value.name, expected_shape(graph, value));
+      open += fmt::format("{}{} ({})", open.empty() ? "" : ", ", value.name, declared_shape(graph, value));
     }
   }
   if (!open.empty()) {
@@ -161,27 +165,31 @@ std::vector<Extents> declared_extents(const Graph& graph) {
   return extents;
 }
 
-void bind_extents(const Graph& graph, std::span<const Extents> extents, graph::Bindings& bindings) {
+Contradictions bind_extents(const Graph& graph, std::span<const Extents> extents, graph::Bindings& bindings) {
   if (extents.size() != graph.inputs.size()) {
     throw_caller(ErrorCode::InvalidArgument, "got the extents of {} inputs, expected those of {}",
                  extents.size(), graph.inputs.size());
   }
+  Contradictions contradictions;
   std::vector<std::size_t> bound_by(graph.symbols.size());  // the input, for messages
   for (std::size_t i = 0; i < extents.size(); ++i) {
     const graph::Value& value = graph.value(graph.inputs[i]);
-    if (!value.shape) continue;
-    const auto mismatch = [&] {
+    if (std::ranges::any_of(extents[i], [](std::int64_t extent) { return extent < 0; })) {
       throw_caller(ErrorCode::ShapeMismatch, "input {} has shape {}, expected {}", value.name,
-                   to_string(extents[i]), expected_shape(graph, value));
-    };
-    if (value.shape->size() != extents[i].size()) mismatch();
+                   to_string(extents[i]), declared_shape(graph, value));
+    }
+    if (!value.shape) continue;
+    if (value.shape->size() != extents[i].size()) {
+      contradictions.push_back({.input = i, .in_rank = true, .rank_or_axis = extents[i].size()});
+      continue;
+    }
     for (std::size_t axis = 0; axis < extents[i].size(); ++axis) {
       const graph::Dim& dim = (*value.shape)[axis];
       const std::int64_t extent = extents[i][axis];
-      if (extent < 0) mismatch();
       const auto symbol = dim.as_symbol();
       if (!symbol) {
-        if (dim.is_constant() && dim.constant() != extent) mismatch();
+        if (dim.is_constant() && dim.constant() != extent)
+          contradictions.push_back({.input = i, .in_rank = false, .rank_or_axis = axis});
         continue;
       }
       std::int64_t& bound = bindings[symbol->index];
@@ -194,6 +202,19 @@ void bind_extents(const Graph& graph, std::span<const Extents> extents, graph::B
       bound_by[symbol->index] = i;
     }
   }
+  return contradictions;
+}
+
+std::string describe(const Graph& graph, const Contradictions& contradictions,
+                     std::span<const Extents> extents) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (std::ranges::find(contradictions, i, &Contradiction::input) == contradictions.end()) continue;
+    const graph::Value& value = graph.value(graph.inputs[i]);
+    texts.push_back(fmt::format("input {} is {}, the model declares {}", value.name, to_string(extents[i]),
+                                declared_shape(graph, value)));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 void bind_elements(const Graph& graph, std::span<const Datum> inputs, graph::Bindings& bindings) {
@@ -212,6 +233,7 @@ void bind_elements(const Graph& graph, std::span<const Datum> inputs, graph::Bin
 
 std::vector<std::optional<Extents>> output_extents(const Graph& graph,
                                                    std::span<const std::int64_t> bindings) {
+  check_guards(graph, bindings);
   std::vector<std::optional<Extents>> result;
   for (const graph::ValueId id : graph.outputs) result.push_back(try_extents(graph, id, bindings));
   return result;

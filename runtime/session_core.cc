@@ -47,7 +47,13 @@ SessionCore::SessionCore(Graph graph, ModelOptions options, const Parallelism& p
   run_body_ = [this](const Graph& body, const std::vector<Datum>& inputs) {
     SessionCore* core = core_of(body);
     require(core != nullptr, "graph {} is run that no node has", body.name);
-    return core->run(inputs);
+    graph::Bindings bindings;
+    const Contradictions contradictions = core->bind(inputs, bindings);
+    if (!contradictions.empty()) {
+      throw_caller(ErrorCode::ShapeMismatch, "in graph {}: {}", body.name,
+                   describe(body, contradictions, extents_of(inputs)));
+    }
+    return core->run(inputs, bindings);
   };
 }
 
@@ -66,35 +72,27 @@ void SessionCore::compile() {
   for (const auto& [graph, body] : bodies_) body->compile();
 }
 
-graph::Bindings SessionCore::bind(std::span<const Extents> extents) const {
-  graph::Bindings bindings = constant_sizes_;
+Contradictions SessionCore::bind(std::span<const Datum> inputs, graph::Bindings& bindings) const {
   const Graph& graph = model_.graph();
-  bind_extents(graph, extents.empty() ? declared_extents(graph) : extents, bindings);
-  return bindings;
+  check_inputs(graph, inputs);
+  bindings = constant_sizes_;
+  bind_elements(graph, inputs, bindings);
+  return bind_extents(graph, extents_of(inputs), bindings);
 }
 
-graph::Bindings SessionCore::bind(std::span<const Datum> inputs) const {
-  graph::Bindings bindings = constant_sizes_;
-  bind_extents(model_.graph(), extents_of(inputs), bindings);
-  bind_elements(model_.graph(), inputs, bindings);
-  return bindings;
+Contradictions SessionCore::bind(std::span<const Extents> extents, graph::Bindings& bindings) const {
+  const Graph& graph = model_.graph();
+  bindings = constant_sizes_;
+  return bind_extents(graph, extents.empty() ? declared_extents(graph) : extents, bindings);
 }
 
-std::shared_ptr<const Plan> SessionCore::plan_for(graph::Bindings bindings) {
+std::shared_ptr<const Plan> SessionCore::plan(graph::Bindings bindings) {
   if (auto plan = plans_.find(bindings)) return plan;
   compile();
   auto plan = std::make_shared<const Plan>(make_plan(model_, std::move(bindings)));
   ++plans_made_;
   plans_.insert(plan);
   return plan;
-}
-
-std::shared_ptr<const Plan> SessionCore::plan(std::span<const Extents> input_extents) {
-  return plan_for(bind(input_extents));
-}
-
-std::vector<std::optional<Extents>> SessionCore::output_extents(std::span<const Extents> inputs) {
-  return runtime::output_extents(model_.graph(), bind(inputs));
 }
 
 void SessionCore::execute_plan(const Plan& plan, std::span<const Datum> inputs, std::span<Datum> outputs) {
@@ -106,11 +104,9 @@ void SessionCore::execute_plan(const Plan& plan, std::span<const Datum> inputs, 
   execute(model_, plan, parallelism_, arenas_, run_body_, inputs, outputs);
 }
 
-std::vector<Datum> SessionCore::run(std::span<const Datum> inputs) {
+std::vector<Datum> SessionCore::run(std::span<const Datum> inputs, const graph::Bindings& bindings) {
   const Graph& graph = model_.graph();
-  check_inputs(graph, inputs);
-  const graph::Bindings bindings = bind(inputs);
-  const auto plan = plan_for(bindings);
+  const auto chosen = plan(bindings);
   std::vector<Datum> outputs;
   for (const graph::ValueId id : graph.outputs) {
     const graph::Value& value = graph.value(id);
@@ -122,19 +118,18 @@ std::vector<Datum> SessionCore::run(std::span<const Datum> inputs) {
     }
     outputs.push_back(std::move(output));
   }
-  execute_plan(*plan, inputs, outputs);
+  execute_plan(*chosen, inputs, outputs);
   return outputs;
 }
 
-void SessionCore::run(std::span<const Datum> inputs, std::span<Datum> outputs) {
+void SessionCore::run(std::span<const Datum> inputs, const graph::Bindings& bindings,
+                      std::span<Datum> outputs) {
   const Graph& graph = model_.graph();
-  check_inputs(graph, inputs);
   if (outputs.size() != graph.outputs.size()) {
     throw_caller(ErrorCode::InvalidArgument, "got {} outputs, expected {}", outputs.size(),
                  graph.outputs.size());
   }
-  const graph::Bindings bindings = bind(inputs);
-  const auto plan = plan_for(bindings);
+  const auto chosen = plan(bindings);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const graph::Value& value = graph.value(graph.outputs[i]);
     const std::optional<Extents> expected = try_extents(graph, graph.outputs[i], bindings);
@@ -149,7 +144,7 @@ void SessionCore::run(std::span<const Datum> inputs, std::span<Datum> outputs) {
       output.copy_from(elements_tensor(value, bindings));
     }
   }
-  execute_plan(*plan, inputs, outputs);
+  execute_plan(*chosen, inputs, outputs);
 }
 
 }  // namespace kiln::runtime

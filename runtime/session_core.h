@@ -17,6 +17,7 @@
 
 #include "kernels_ref/reference.h"
 #include "runtime/arena_pool.h"
+#include "runtime/inputs.h"
 #include "runtime/model.h"
 #include "runtime/plan.h"
 #include "runtime/plan_cache.h"
@@ -30,19 +31,20 @@ class SessionCore {
   SessionCore(graph::Graph graph, ModelOptions options, const Parallelism& parallelism,
               std::int64_t memory_limit);
 
-  // `inputs` in model order. Throws Error (caller) naming the input, got and expected extents or dtype.
-  std::vector<Datum> run(std::span<const Datum> inputs);
+  // Binds the Symbols that inputs of the model tell, in its order: what every other call needs. Where extents
+  // contradict what the Graph declares, these come back and there is nothing to run. Throws Error (caller)
+  // naming the input, got and expected for what is wrong otherwise.
+  [[nodiscard]] Contradictions bind(std::span<const Datum> inputs, graph::Bindings& bindings) const;
+  // The same with extents alone; none stand for the declared ones.
+  [[nodiscard]] Contradictions bind(std::span<const Extents> extents, graph::Bindings& bindings) const;
+
+  std::vector<Datum> run(std::span<const Datum> inputs, const graph::Bindings& bindings);
   // The same into memory of the caller; entries must be tensors of the outputs' dtype and extents. One that
   // is made while running, such as strings, is replaced by a tensor of its own.
-  void run(std::span<const Datum> inputs, std::span<Datum> outputs);
-
-  // Extents of each output; nothing where the size shows only while running. No extents of inputs stand for
-  // the declared ones.
-  std::vector<std::optional<Extents>> output_extents(std::span<const Extents> inputs);
+  void run(std::span<const Datum> inputs, const graph::Bindings& bindings, std::span<Datum> outputs);
 
   const Model& model() const { return model_; }
-  // The compiled model and the Plan for inputs of these extents, for explain and statistics.
-  std::shared_ptr<const Plan> plan(std::span<const Extents> input_extents);
+  std::shared_ptr<const Plan> plan(graph::Bindings bindings);
   void build();
   void compile();
   std::shared_ptr<const Plan> newest_plan() const { return plans_.newest(); }
@@ -56,9 +58,6 @@ class SessionCore {
   }
 
  private:
-  graph::Bindings bind(std::span<const Extents> extents) const;  // the declared ones if none
-  graph::Bindings bind(std::span<const Datum> inputs) const;
-  std::shared_ptr<const Plan> plan_for(graph::Bindings bindings);
   SessionCore* core_of(const graph::Graph& body) const;  // null if it is not in a node
   void execute_plan(const Plan& plan, std::span<const Datum> inputs, std::span<Datum> outputs);
 

@@ -136,6 +136,11 @@ Graph Specialisations::specialised(std::span<const Datum> inputs) const {
   return graph::specialise(graph_, facts);
 }
 
+bool Specialisations::fit(std::span<const Datum> inputs) const {
+  graph::Bindings bindings(graph_.symbols.size(), graph::kUnbound);
+  return bind_extents(graph_, extents_of(inputs), bindings).empty();
+}
+
 SessionCore& Specialisations::for_inputs(std::span<const Datum> inputs) {
   if (telling_.empty() && open_ranks_.empty()) return *general_;
   check_inputs(graph_, inputs);
@@ -145,7 +150,7 @@ SessionCore& Specialisations::for_inputs(std::span<const Datum> inputs) {
     const std::scoped_lock lock(mutex_);
     const auto found = by_facts_.find(*facts);
     if (found != by_facts_.end()) return *(newest_ = found->second.get());
-    if (by_facts_.size() < kMost) {
+    if (by_facts_.size() < kMost && fit(inputs)) {
       newest_ = by_facts_.emplace(*facts, make(specialised(inputs))).first->second.get();
       return *newest_;
     }

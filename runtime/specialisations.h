@@ -25,8 +25,12 @@ class Specialisations {
   Specialisations(graph::Graph graph, ModelOptions options, const Parallelism& parallelism,
                   std::int64_t memory_limit);
 
+  // As declared.
+  const graph::Graph& graph() const { return graph_; }
+
   // The one that fits these inputs. Only the first kMost different facts get one of their own, so that a
-  // value that changes with each run compiles nothing for long; the others share the general one.
+  // value that changes with each run compiles nothing for long; the others share the general one, and so do
+  // inputs that contradict the Graph.
   SessionCore& for_inputs(std::span<const Datum> inputs);
   // Nothing known but what the model declares.
   SessionCore& general();
@@ -40,6 +44,7 @@ class Specialisations {
   // What identifies the facts of these inputs; nothing if one is too large to be known.
   std::optional<std::string> key(std::span<const Datum> inputs) const;
   graph::Graph specialised(std::span<const Datum> inputs) const;
+  bool fit(std::span<const Datum> inputs) const;  // in their extents
 
   const graph::Graph graph_;
   const ModelOptions options_;

@@ -56,10 +56,10 @@ struct ModelInputs {
 };
 
 // A tensor for every input: files where given, else seeded random values (floats uniform in [-1, 1), integers
-// in [0, 100), booleans true).
+// in [0, 100), booleans true); of those with a default value, the given ones.
 ModelInputs make_inputs(const Session& session, const InputOptions& options);
 
-// Runs once. An Error of the caller's then says which inputs are of Kiln's own making.
+// Runs once. An Error of the caller's says which inputs are of Kiln's own making, if it may come from them.
 std::vector<Datum> run_once(const Session& session, const ModelInputs& inputs);
 
 // Makes what is missing of a folder for outputs.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -17,7 +18,16 @@ const ValueInfo& find_input(const Session& session, const std::string& name) {
     if (input.name == name) return input;
     known += (known.empty() ? "" : ", ") + input.name;
   }
-  refuse(fmt::format("the model has no input {}; its inputs are: {}", name, known));
+  const std::size_t defaults = session.defaults().size();
+  refuse(fmt::format("the model has no input {}; its inputs are: {}{}", name, known,
+                     defaults == 0 ? "" : fmt::format("; {} more have a default value", defaults)));
+}
+
+// What a file may give: also an input with a default value.
+const ValueInfo& find_given(const Session& session, const std::string& name) {
+  const auto& defaults = session.defaults();
+  const auto found = std::ranges::find(defaults, name, &ValueInfo::name);
+  return found == defaults.end() ? find_input(session, name) : *found;
 }
 
 template <typename T, typename Draw>
@@ -86,8 +96,8 @@ Tensor random_tensor(const ValueInfo& info, std::vector<std::int64_t> extents, s
 std::map<std::string, Datum> read_files(const Session& session, const InputOptions& options) {
   std::map<std::string, Datum> data;
   for (const auto& [name, file] : options.files) {
-    const ValueInfo& input = find_input(session, name);
-    data.emplace(name, read_datum(file, input.container, input.dtype));
+    const ValueInfo& input = find_given(session, name);
+    data.emplace(name, read_datum(file, input.container, input.dtype).datum);
   }
   return data;
 }
@@ -137,7 +147,7 @@ Bindings bind(const Session& session, const InputOptions& options,
   for (const auto& [name, datum] : files) {
     if (!datum.is_tensor()) continue;
     bindings.shapes[name] = datum.tensor().extents();
-    bind_symbols(find_input(session, name), datum.tensor().extents(), bindings);
+    bind_symbols(find_given(session, name), datum.tensor().extents(), bindings);
   }
   return bindings;
 }
@@ -169,7 +179,7 @@ void InputOptions::add_to(CLI::App& command, bool with_files) {
             "the shape of one input, such as image:8x3x224x224");
   if (!with_files) return;
   add_named(command, "--input", "INPUT=FILE", SplitAt::First, files, parse_text,
-            "an input from a .npy or .pb file; it binds dimensions too");
+            "an input from a .npy or .pb file, one with a default value too; it binds dimensions");
   add_value(command, "--random-seed", seed, whole_from(0, INT64_MAX), "seed of the inputs that no file gives")
       ->type_name("N");
 }
@@ -192,6 +202,10 @@ ModelInputs make_inputs(const Session& session, const InputOptions& options) {
   const std::map<std::string, Datum> files = read_files(session, options);
   const Bindings bindings = bind(session, options, files);
   ModelInputs inputs;
+  for (const ValueInfo& input : session.defaults()) {
+    if (const auto file = files.find(input.name); file != files.end())
+      inputs.data.push_back({input.name, file->second});
+  }
   for (std::size_t i = 0; i < session.inputs().size(); ++i) {
     const ValueInfo& input = session.inputs()[i];
     if (const auto file = files.find(input.name); file != files.end()) {
@@ -210,11 +224,31 @@ ModelInputs make_inputs(const Session& session, const InputOptions& options) {
   return inputs;
 }
 
+namespace {
+
+// True if inputs of these extents are wrong whatever they hold.
+bool extents_are_wrong(const Session& session, const ModelInputs& inputs) {
+  std::vector<std::vector<std::int64_t>> extents;
+  for (const ValueInfo& input : session.inputs()) {
+    const auto given = std::ranges::find(inputs.data, input.name, &NamedDatum::name);
+    const bool tensor = given != inputs.data.end() && given->datum.is_tensor();
+    extents.push_back(tensor ? given->datum.tensor().extents() : std::vector<std::int64_t>());
+  }
+  try {
+    (void)session.output_extents(extents);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+}  // namespace
+
 std::vector<Datum> run_once(const Session& session, const ModelInputs& inputs) {
   try {
     return session.run(std::span<const NamedDatum>(inputs.data));
   } catch (Error& error) {
-    if (error.kind() == ErrorKind::Caller && !inputs.random.empty()) {
+    if (error.kind() == ErrorKind::Caller && !inputs.random.empty() && !extents_are_wrong(session, inputs)) {
       error.with("hint", fmt::format("kiln made random values for {}; give your own with --input",
                                      fmt::join(inputs.random, ", ")));
     }

@@ -136,7 +136,9 @@ void add_run(CLI::App& app, const GlobalOptions& global, int&) {
   command->footer(
       "Prints dtype and shape of every output, and the range and mean of its numbers. Inputs that no file "
       "gives\n"
-      "are random: floats in [-1, 1), integers in [0, 100), true.\n");
+      "are random: floats in [-1, 1), integers in [0, 100), true; those with a default value in the model "
+      "(its\n"
+      "initializers that are inputs too) keep it.\n");
   command->callback([&global, options] { run(global, *options); });
 }
 

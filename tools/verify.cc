@@ -128,20 +128,26 @@ Datum as_declared(Datum stored, DType declared) {
   return result;
 }
 
-// What the files called `prefix`_K.pb hold for these inputs or outputs; throws if their numbers differ.
+// What the files called `prefix`_K.pb hold for these inputs or outputs, and for some of `defaults`; throws if
+// their numbers differ. Where there are defaults among them, the files say which: they name what they hold.
 std::vector<NamedDatum> read_numbered(const fs::path& folder, const char* prefix,
-                                      const std::vector<ValueInfo>& infos) {
+                                      std::vector<ValueInfo> infos, const std::vector<ValueInfo>& defaults) {
   const auto path = [&](std::size_t i) { return folder / fmt::format("{}_{}.pb", prefix, i); };
   std::size_t files = 0;
   while (fs::exists(path(files))) ++files;
-  if (files != infos.size()) {
-    refuse(fmt::format("{} has {} files {}_K.pb, but the model has {} {}s", folder.string(), files, prefix,
-                       infos.size(), prefix));
+  if (files < infos.size() || files > infos.size() + defaults.size()) {
+    refuse(fmt::format("{} has {} files {}_K.pb, but the model has {} {}s{}", folder.string(), files, prefix,
+                       infos.size(), prefix,
+                       defaults.empty() ? "" : fmt::format(" and {} with a default value", defaults.size())));
   }
+  const bool named = files > infos.size();
+  infos.insert(infos.end(), defaults.begin(), defaults.end());
   std::vector<NamedDatum> data;
-  for (const ValueInfo& info : infos) {
-    data.push_back(
-        {info.name, as_declared(read_datum(path(data.size()), info.container, info.dtype), info.dtype)});
+  for (std::size_t i = 0; i < files; ++i) {
+    NamedDatum stored = read_datum(path(i), infos[i].container, infos[i].dtype);
+    const auto meant = std::ranges::find(infos, stored.name, &ValueInfo::name);
+    const ValueInfo& info = named && meant != infos.end() ? *meant : infos[i];
+    data.push_back({info.name, as_declared(std::move(stored.datum), info.dtype)});
   }
   return data;
 }
@@ -155,8 +161,8 @@ std::string run_data_set(const fs::path& model, const fs::path& folder, const Gl
   // The model first: if its operators are refused, what the files hold does not matter.
   std::optional<Session> session = Session::load(model, session_options);
   outcome.category = category_of(*session);
-  std::vector<NamedDatum> inputs = read_numbered(folder, "input", session->inputs());
-  const std::vector<NamedDatum> want = read_numbered(folder, "output", session->outputs());
+  std::vector<NamedDatum> inputs = read_numbered(folder, "input", session->inputs(), session->defaults());
+  const std::vector<NamedDatum> want = read_numbered(folder, "output", session->outputs(), {});
   if (options.as_initializers) {
     for (const NamedDatum& input : inputs) {
       if (input.datum.is_tensor())

@@ -13,7 +13,11 @@
 
 #include <fmt/ranges.h>
 
+#include "frontend/onnx/attributes.h"
+#include "frontend/onnx/declared_types.h"
+#include "frontend/onnx/node_order.h"
 #include "frontend/onnx/operators.h"
+#include "frontend/onnx/opsets.h"
 #include "frontend/onnx/scope.h"
 #include "frontend/onnx/translation.h"
 #include "frontend/onnx/wire.h"
@@ -27,27 +31,8 @@ using graph::Graph;
 using graph::Shape;
 using graph::SymbolId;
 
-using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-
-std::string domain_name(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
-
-template <typename Imports>
-Opsets read_opsets(const Imports& imports) {
-  Opsets opsets;
-  for (const auto& import : imports) opsets[domain_name(import.domain())] = import.version();
-  if (const auto found = opsets.find("ai.onnx"); found != opsets.end() && found->second > kNewestOpset) {
-    throw_caller(ErrorCode::Unsupported, "the model uses opset {} of ai.onnx, the newest known is {}",
-                 found->second, kNewestOpset);
-  }
-  return opsets;
-}
-
-// The version of a domain's operators; models often use com.microsoft without importing it.
-std::int64_t opset_version(const Opsets& opsets, const std::string& domain) {
-  if (const auto found = opsets.find(domain); found != opsets.end()) return found->second;
-  if (domain == "com.microsoft") return 1;
-  throw_caller(ErrorCode::InvalidModel, "the model imports no opset of the operator's domain '{}'", domain);
-}
+// The newest ir_version of ONNX that Kiln knows.
+constexpr std::int64_t kNewestFormat = 13;
 
 // A model-local function.
 struct Function {
@@ -55,10 +40,6 @@ struct Function {
   Opsets opsets;
   std::vector<onnx::AttributeProto> defaults;
 };
-
-std::string node_name(const Scope& scope, const onnx::NodeProto& node, int index) {
-  return scope.prefix + (node.name().empty() ? fmt::format("{}_{}", node.op_type(), index) : node.name());
-}
 
 // Adds the place to an error, unless a place further inside is there already.
 Error& at_node(Error& error, const std::string& node, const onnx::NodeProto& proto) {
@@ -70,94 +51,6 @@ Error& at_node(Error& error, const std::string& node, const onnx::NodeProto& pro
   error.with("node", node);
   if (!has("op")) error.with("op", proto.op_type());
   return error;
-}
-
-[[noreturn]] void fail_at(const std::string& node, const onnx::NodeProto& proto, std::string message) {
-  throw Error(ErrorKind::Caller, ErrorCode::InvalidModel, std::move(message),
-              {{"node", node}, {"op", proto.op_type()}});
-}
-
-// Names that a node takes from the scope around it, those used in its Graphs included.
-void add_names_read(const onnx::NodeProto& node, std::vector<std::string_view>& names) {
-  names.insert(names.end(), node.input().begin(), node.input().end());
-  for (const auto& attribute : node.attribute()) {
-    if (!attribute.has_g()) continue;
-    const onnx::GraphProto& body = attribute.g();
-    std::unordered_set<std::string_view> own;
-    for (const auto& input : body.input()) own.insert(input.name());
-    for (const auto& initializer : body.initializer()) own.insert(initializer.name());
-    for (const auto& initializer : body.sparse_initializer()) own.insert(initializer.values().name());
-    std::vector<std::string_view> read;
-    for (const auto& inner : body.node()) {
-      own.insert(inner.output().begin(), inner.output().end());
-      add_names_read(inner, read);
-    }
-    for (const auto& output : body.output()) read.push_back(output.name());
-    for (const std::string_view name : read) {
-      if (!own.contains(name)) names.push_back(name);
-    }
-  }
-}
-
-std::vector<std::string_view> names_read(const onnx::NodeProto& node) {
-  std::vector<std::string_view> names;
-  add_names_read(node, names);
-  return names;
-}
-
-// Dtype and container of a declared type; the shape is left out.
-Formal declared_type(const onnx::TypeProto& type, const std::string& what) {
-  const auto tensor = [&](const onnx::TypeProto& item, Container container) -> Formal {
-    return {require_dtype(item.tensor_type().elem_type(), what), container, std::nullopt};
-  };
-  if (type.has_tensor_type()) return tensor(type, Container::Tensor);
-  if (type.has_sequence_type()) {
-    const onnx::TypeProto& item = type.sequence_type().elem_type();
-    if (item.has_tensor_type()) return tensor(item, Container::Sequence);
-    if (item.has_map_type()) return tensor(item.map_type().value_type(), Container::MapSequence);
-  }
-  if (type.has_map_type()) return tensor(type.map_type().value_type(), Container::Map);
-  if (type.has_optional_type()) {
-    const onnx::TypeProto& item = type.optional_type().elem_type();
-    if (item.has_tensor_type()) return tensor(item, Container::Optional);
-    if (item.has_sequence_type() && item.sequence_type().elem_type().has_tensor_type()) {
-      return tensor(item.sequence_type().elem_type(), Container::OptionalSequence);
-    }
-  }
-  throw_caller(ErrorCode::Unsupported,
-               "{} is neither a dense tensor nor a sequence, an optional or a map of such", what);
-}
-
-// A declared dimension that stands for no particular symbol; "?" and "None" are what exporters write when
-// they know nothing, in several places with unrelated extents.
-bool is_anonymous(const std::string& dim_param) {
-  return dim_param.empty() || dim_param == "?" || dim_param == "None" || dim_param == "-1";
-}
-
-bool is_constant(const onnx::NodeProto& node) {
-  return node.op_type() == "Constant" && domain_name(node.domain()) == "ai.onnx";
-}
-
-// True unless the rank or an extent that is a number here and there contradicts.
-bool can_be(const Shape& shape, const onnx::TensorShapeProto& declared) {
-  if (static_cast<int>(shape.size()) != declared.dim_size()) return false;
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    const auto& dim = declared.dim(static_cast<int>(axis));
-    if (!shape[axis].is_constant() || !dim.has_dim_value() || dim.dim_value() < 0) continue;
-    if (shape[axis].constant() != dim.dim_value()) return false;
-  }
-  return true;
-}
-
-// "[batch, 4, ?]"
-std::string shape_text(const onnx::TensorShapeProto& declared) {
-  std::vector<std::string> extents;
-  for (const auto& dim : declared.dim()) {
-    extents.push_back(dim.has_dim_value()       ? fmt::format("{}", dim.dim_value())
-                      : dim.dim_param().empty() ? "?"
-                                                : dim.dim_param());
-  }
-  return fmt::format("[{}]", fmt::join(extents, ", "));
 }
 
 class Importer {
@@ -176,19 +69,17 @@ class Importer {
   void warn_of_outputs() const;
   static ValueId as_declared(ValueId id, const onnx::ValueInfoProto& info, Scope& scope);
   ValueId import_input(const onnx::ValueInfoProto& info);
+  void check_default(const onnx::ValueInfoProto& info, const Tensor& tensor) const;
   void check_constant(const onnx::ValueInfoProto& info, const Formal& declared, const Tensor& tensor) const;
   Dim input_dim(const onnx::TensorShapeProto::Dimension& dim, ValueId input, std::int64_t axis);
   Dim fresh_dim(ValueId input, std::int64_t axis);
 
   void import_nodes(const Nodes& nodes, Scope& scope);
-  std::vector<int> sorted(const Nodes& nodes, const Scope& scope) const;
   void import_node(const onnx::NodeProto& node, const std::string& name, Scope& scope);
   void translate(const onnx::NodeProto& node, const std::string& name, std::vector<ValueId> inputs,
                  const AttributeProtos& attributes, Scope& scope);
   void expand(const Function& function, const onnx::NodeProto& node, const std::string& name,
               const std::vector<ValueId>& inputs, const AttributeProtos& attributes, Scope& scope);
-  Attribute import_attribute(const onnx::AttributeProto& attribute);
-  static Attribute type_attribute(const onnx::AttributeProto& attribute);
   ValueId find(const Scope& scope, const std::string& name) const;
 
   // The Graphs in the attributes of one node.
@@ -265,17 +156,19 @@ Graph Importer::import() {
   opsets_ = read_opsets(model_.opset_import());
   // Models of before opsets existed have the meanings of opset 1.
   if (opsets_.empty()) opsets_["ai.onnx"] = 1;
+  if (options_.warn && model_.ir_version() > kNewestFormat) {
+    options_.warn(fmt::format("the model is in version {} of the ONNX format, the newest known is {}",
+                              model_.ir_version(), kNewestFormat));
+  }
   collect_functions();
 
   graph_.name = proto.name();
   Scope scope;
   scope.target = &model_graph_;
   scope.opsets = &opsets_;
-  std::unordered_set<std::string> given;  // initializers that are not constants of the Graph
+  // Initializers that are not constants of the Graph.
+  std::unordered_set<std::string> given(options_.replaced_defaults.begin(), options_.replaced_defaults.end());
   for (const auto& [name, tensor] : options_.constant_inputs) given.insert(name);
-  if (options_.initialized_inputs_stay_inputs) {
-    for (const auto& input : proto.input()) given.insert(input.name());
-  }
   import_initializers(proto, scope, given);
   import_inputs(scope);
   import_nodes(proto.node(), scope);
@@ -357,17 +250,38 @@ void Importer::import_inputs(Scope& scope) {
     for (const auto& dim : input.type().tensor_type().shape().dim()) dim_params_.insert(dim.dim_param());
   }
   std::unordered_set<std::string> seen;
+  std::vector<const onnx::ValueInfoProto*> replaced;
   for (const auto& input : model_.graph().input()) {
     if (input.name().empty()) throw_caller(ErrorCode::InvalidModel, "a graph input has no name");
     if (!seen.insert(input.name()).second) {
       throw_caller(ErrorCode::InvalidModel, "graph input '{}' is listed twice", input.name());
     }
-    if (scope.values.contains(input.name())) continue;  // its initializer is a constant
-    scope.define(input.name(), import_input(input));
+    if (const auto constant = scope.values.find(input.name()); constant != scope.values.end()) {
+      check_default(input, *graph_.value(constant->second).constant);
+    } else if (options_.replaced_defaults.contains(input.name())) {
+      replaced.push_back(&input);
+    } else {
+      scope.define(input.name(), import_input(input));
+    }
   }
+  for (const onnx::ValueInfoProto* input : replaced) scope.define(input->name(), import_input(*input));
   for (const auto& [name, tensor] : options_.constant_inputs) {
     if (!seen.contains(name)) throw_caller(ErrorCode::InvalidArgument, "the model has no input '{}'", name);
   }
+}
+
+// An initializer that is an input too is what it is, whatever shape is declared.
+void Importer::check_default(const onnx::ValueInfoProto& info, const Tensor& tensor) const {
+  const auto& type = info.type().tensor_type();
+  const std::optional<DType> dtype = dtype_from_onnx(type.elem_type());
+  if (dtype && *dtype != tensor.dtype()) {
+    throw_caller(ErrorCode::TypeMismatch, "graph input '{}' is declared as {}, its initializer is {}",
+                 info.name(), kiln::name(*dtype), kiln::name(tensor.dtype()));
+  }
+  if (!options_.warn || !type.has_shape()) return;
+  if (can_be(Shape(tensor.extents().begin(), tensor.extents().end()), type.shape())) return;
+  options_.warn(printable(fmt::format("input {} is declared as {}, but its default value is {}", info.name(),
+                                      shape_text(type.shape()), to_string(tensor.extents()))));
 }
 
 ValueId Importer::import_input(const onnx::ValueInfoProto& info) {
@@ -442,7 +356,7 @@ ValueId Importer::find(const Scope& scope, const std::string& name) const {
 }
 
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
-  for (const int index : sorted(nodes, scope)) {
+  for (const int index : producers_first(nodes, scope)) {
     const onnx::NodeProto& node = nodes[index];
     const std::string name = node_name(scope, node, index);
     try {
@@ -451,67 +365,6 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
       throw at_node(error, name, node);
     }
   }
-}
-
-// Indices of `nodes` so that producers come first, otherwise in the order of the file. Tools that edit models
-// append a Constant to override an earlier one of the same name, and ONNX Runtime lets the last one stand: so
-// does Kiln, for all readers. Any other second definition is an error.
-std::vector<int> Importer::sorted(const Nodes& nodes, const Scope& scope) const {
-  std::unordered_map<std::string_view, int> producers;
-  std::unordered_set<int> overridden;
-  for (int i = 0; i < nodes.size(); ++i) {
-    for (const std::string& output : nodes[i].output()) {
-      if (output.empty()) continue;
-      const auto [found, is_new] = producers.emplace(output, i);
-      if (is_new && !scope.values.contains(output)) continue;
-      if (is_new || !is_constant(nodes[i]) || !is_constant(nodes[found->second]) || found->second == i) {
-        fail_at(node_name(scope, nodes[i], i), nodes[i], fmt::format("value '{}' is defined twice", output));
-      }
-      overridden.insert(std::exchange(found->second, i));
-    }
-  }
-  std::vector<int> missing(static_cast<std::size_t>(nodes.size()));  // producers not yet placed, per node
-  std::vector<std::vector<int>> readers(static_cast<std::size_t>(nodes.size()));
-  for (int i = 0; i < nodes.size(); ++i) {
-    for (const std::string_view input : names_read(nodes[i])) {
-      const auto producer = producers.find(input);
-      if (producer == producers.end()) continue;  // import_node() reports a name that nothing defines
-      readers[static_cast<std::size_t>(producer->second)].push_back(i);
-      ++missing[static_cast<std::size_t>(i)];
-    }
-  }
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-  for (int i = 0; i < nodes.size(); ++i) {
-    if (missing[static_cast<std::size_t>(i)] == 0) ready.push(i);
-  }
-  std::vector<int> order;
-  while (!ready.empty()) {
-    const int node = ready.top();
-    ready.pop();
-    order.push_back(node);
-    for (const int reader : readers[static_cast<std::size_t>(node)]) {
-      if (--missing[static_cast<std::size_t>(reader)] == 0) ready.push(reader);
-    }
-  }
-  if (order.size() == missing.size()) {
-    std::erase_if(order, [&](int node) { return overridden.contains(node); });
-    return order;
-  }
-  // Walking back over producers that could not be placed must come to a node twice: that one is in a cycle.
-  int node = static_cast<int>(std::find_if(missing.begin(), missing.end(), [](int n) { return n > 0; }) -
-                              missing.begin());
-  std::string_view through;
-  for (std::set<int> seen; seen.insert(node).second;) {
-    for (const std::string_view input : names_read(nodes[node])) {
-      const auto producer = producers.find(input);
-      if (producer == producers.end() || missing[static_cast<std::size_t>(producer->second)] == 0) continue;
-      node = producer->second;
-      through = input;
-      break;
-    }
-  }
-  fail_at(node_name(scope, nodes[node], node), nodes[node],
-          fmt::format("it depends on its own output '{}': the graph has a cycle", through));
 }
 
 void Importer::import_node(const onnx::NodeProto& node, const std::string& name, Scope& scope) {
@@ -554,7 +407,7 @@ void Importer::translate(const onnx::NodeProto& node, const std::string& name, s
   Bodies bodies(*this, attributes, scope, name);
   translation.bodies = &bodies;
   for (const auto& [key, attribute] : attributes) {
-    if (!bodies.has(key)) translation.attributes[key] = import_attribute(*attribute);
+    if (!bodies.has(key)) translation.attributes[key] = read_attribute(*attribute, tensors_);
   }
   std::vector<std::string> names(node.output().begin(), node.output().end());
   while (!names.empty() && names.back().empty()) names.pop_back();
@@ -664,58 +517,6 @@ std::vector<ValueId> Importer::inline_body(const onnx::GraphProto& proto, std::s
   std::vector<ValueId> outputs;
   for (const auto& output : proto.output()) outputs.push_back(find(scope, output.name()));
   return outputs;
-}
-
-// A type becomes "dtype, whether a sequence".
-Attribute Importer::type_attribute(const onnx::AttributeProto& attribute) {
-  const Formal type = declared_type(attribute.tp(), fmt::format("attribute '{}'", attribute.name()));
-  const bool sequence =
-      type.container == Container::Sequence || type.container == Container::OptionalSequence;
-  return std::vector<std::int64_t>{static_cast<std::int64_t>(type.dtype), sequence ? 1 : 0};
-}
-
-Attribute Importer::import_attribute(const onnx::AttributeProto& attribute) {
-  using Proto = onnx::AttributeProto;
-  Proto::AttributeType type = attribute.type();
-  if (type == Proto::UNDEFINED) {  // the first versions of the format had no type
-    if (attribute.has_f()) type = Proto::FLOAT;
-    if (attribute.has_i()) type = Proto::INT;
-    if (attribute.has_s()) type = Proto::STRING;
-    if (attribute.has_t()) type = Proto::TENSOR;
-    if (attribute.has_g()) type = Proto::GRAPH;
-    if (attribute.floats_size() > 0) type = Proto::FLOATS;
-    if (attribute.ints_size() > 0) type = Proto::INTS;
-    if (attribute.strings_size() > 0) type = Proto::STRINGS;
-  }
-  switch (type) {
-    case Proto::FLOAT:
-      return double{attribute.f()};
-    case Proto::INT:
-      return std::int64_t{attribute.i()};
-    case Proto::STRING:
-      return attribute.s();
-    case Proto::TENSOR:
-      return tensors_.read(attribute.t());
-    case Proto::SPARSE_TENSOR:
-      return tensors_.read(attribute.sparse_tensor());
-    case Proto::FLOATS:
-      return std::vector<double>(attribute.floats().begin(), attribute.floats().end());
-    case Proto::INTS:
-      return std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
-    case Proto::STRINGS:
-      return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
-    case Proto::TYPE_PROTO:
-      return type_attribute(attribute);
-    case Proto::GRAPH:
-    case Proto::GRAPHS:
-    case Proto::UNDEFINED:
-    case Proto::TENSORS:
-    case Proto::SPARSE_TENSORS:
-    case Proto::TYPE_PROTOS:
-      break;
-  }
-  throw_caller(ErrorCode::Unsupported, "attribute '{}' is of a type that is not supported ({})",
-               attribute.name(), static_cast<int>(type));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "frontend/onnx/declared_types.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/mapped_file.h"
 #include "frontend/onnx/tensor_reader.h"
@@ -85,6 +86,10 @@ ModelSource ModelSource::from_bytes(std::span<const std::byte> bytes, const std:
 
 graph::Graph ModelSource::graph(const LoadOptions& options) {
   return import_model(contents_->model, contents_->tensors, options);
+}
+
+std::vector<ValueInfo> ModelSource::defaults(const LoadOptions& options) const {
+  return default_inputs(contents_->model, options);
 }
 
 graph::Graph load_model(const std::string& path, const LoadOptions& options) {

@@ -16,8 +16,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <kiln/tensor.h>
+#include <kiln/value_info.h>
 
 #include "ir/graph/graph.h"
 
@@ -45,12 +47,12 @@ struct LoadOptions {
   // Inputs have no known rank either.
   bool hide_rank = false;
   OpenedInputs opened_inputs;
-  // An initializer that is also an input is by default a constant; with this, it is an input.
-  bool initialized_inputs_stay_inputs = false;
+  // An initializer that is also an input is a constant, but for these: they are inputs, after all others.
+  std::set<std::string, std::less<>> replaced_defaults;
   // Inputs that are to be constants.
   std::map<std::string, Tensor, std::less<>> constant_inputs;
-  // Called with one line for each output that the model declares otherwise than its nodes make it; may be
-  // empty.
+  // Called with one line for what the model says wrongly and the loader knows better: what an output or the
+  // shape of an initializer is, a format newer than any known. May be empty.
   std::function<void(std::string_view)> warn;
   LoadLimits limits;
 };
@@ -71,6 +73,8 @@ class ModelSource {
   ~ModelSource();
 
   graph::Graph graph(const LoadOptions& options = {});
+  // The initializers that are also inputs, in the order of the inputs, but for constant ones.
+  std::vector<ValueInfo> defaults(const LoadOptions& options = {}) const;
 
  private:
   struct Contents;

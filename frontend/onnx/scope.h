@@ -1,7 +1,6 @@
 // What names mean while a model is imported, and how a Graph within a node sees Values around it.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,12 +9,12 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "frontend/onnx/opsets.h"
 #include "frontend/onnx/translation.h"
 #include "ir/graph/graph.h"
 
 namespace kiln::frontend {
 
-using Opsets = std::map<std::string, std::int64_t, std::less<>>;
 using AttributeProtos = std::map<std::string, const onnx::AttributeProto*, std::less<>>;
 
 // A Graph that is being made: the model's, or that of a node's attribute.

@@ -138,6 +138,26 @@ Tensor from_fields(const onnx::TensorProto& proto, DType dtype, Extents extents)
   return tensor;
 }
 
+// Throws if the elements are there more than once: which of them are meant, nobody can tell.
+void check_fields(const onnx::TensorProto& proto, bool has_raw_data) {
+  const std::pair<const char*, bool> fields[] = {
+      {"raw_data", has_raw_data},
+      {"float_data", proto.float_data_size() > 0},
+      {"int32_data", proto.int32_data_size() > 0},
+      {"string_data", proto.string_data_size() > 0},
+      {"int64_data", proto.int64_data_size() > 0},
+      {"double_data", proto.double_data_size() > 0},
+      {"uint64_data", proto.uint64_data_size() > 0},
+  };
+  const char* first = nullptr;
+  for (const auto& [name, filled] : fields) {
+    if (!filled) continue;
+    if (first != nullptr)
+      throw_caller(ErrorCode::InvalidModel, "it has data in {} and in {}, expected one of them", first, name);
+    first = name;
+  }
+}
+
 std::int64_t read_number(std::string_view key, std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -183,6 +203,7 @@ Tensor TensorReader::read_unnamed(const onnx::TensorProto& proto) {
   if (proto.data_location() == onnx::TensorProto::EXTERNAL)
     return read_external(proto, dtype, std::move(extents));
   const std::optional<std::size_t> payload = payload_index(proto);
+  check_fields(proto, payload || !proto.raw_data().empty());
   if (!payload && proto.raw_data().empty()) return from_fields(proto, dtype, std::move(extents));
   if (dtype == DType::String) throw_caller(ErrorCode::InvalidModel, "its strings are in raw_data");
   if (!payload)

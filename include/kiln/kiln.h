@@ -22,6 +22,7 @@
 #include <kiln/dtype.h>
 #include <kiln/error.h>
 #include <kiln/tensor.h>
+#include <kiln/value_info.h>
 
 namespace kiln {
 
@@ -33,19 +34,6 @@ struct NamedTensor {
 struct NamedDatum {
   std::string name;
   Datum datum;
-};
-
-// An extent of a model's input or output: a number, or the name of a symbol bound by each run.
-struct DimInfo {
-  std::int64_t extent = -1;  // -1: symbolic
-  std::string symbol;        // empty for an anonymous dimension
-};
-
-struct ValueInfo {
-  std::string name;
-  DType dtype = DType::F32;                   // of the tensors in it
-  std::optional<std::vector<DimInfo>> shape;  // nothing: any rank, or not a tensor
-  Container container = Container::Tensor;
 };
 
 // A node of a model, as Kiln reads it: operators of old versions and compositions are those that they became.
@@ -63,6 +51,7 @@ enum class KernelChoice : std::uint8_t {
   Reference64,  // reference kernels with f16, bf16 and f32 computed in f64: the truth that tests compare with
 };
 
+// Every member has an initializer, so that any of them may be given by name: {.threads = 1}.
 struct Options {
   // Instruction set of generated code: "native", "x86-64-v3" (AVX2 and FMA), "x86-64-v4" (AVX-512).
   std::string target = "native";
@@ -70,23 +59,24 @@ struct Options {
   // Threads of a run, the caller's included, 4096 at most. 0: the CPUs that this process may use.
   int threads = 0;
   // The kernel cache file. Empty: kernels.sqlite in $XDG_CACHE_HOME/kiln or ~/.cache/kiln. "off": none.
-  std::string cache;
+  std::string cache{};
   // Treat every dimension of every input as unknown before running, whatever the model declares.
   bool ignore_declared_dims = false;
   // The same for the rank of every input; nearly everything then runs on reference kernels.
   bool ignore_declared_ranks = false;
-  // Inputs that are constants of this Session, by name; run() does not take them.
-  std::vector<NamedTensor> constant_inputs;
+  // Inputs that are constants of this Session, by name, one with a default value too; run() does not take
+  // them.
+  std::vector<NamedTensor> constant_inputs{};
   // A replacement by a reference kernel is an error, not a fallback.
   bool strict = false;
   // Most bytes of arena memory over all concurrent runs; a run that needs more is refused. 0: no cap; a
   // negative one is an error.
   std::int64_t memory_limit = 0;
   // Called with one line per compiled kernel and per fallback, from any thread.
-  std::function<void(std::string_view)> log;
+  std::function<void(std::string_view)> log{};
   // The same for what goes on but should be known: a cache that cannot be used or was damaged, an output that
   // is not what the model declares.
-  std::function<void(std::string_view)> warn;
+  std::function<void(std::string_view)> warn{};
 };
 
 // Counters of a Session since it was loaded.
@@ -115,26 +105,32 @@ class Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
+  // What every run must be given.
   const std::vector<ValueInfo>& inputs() const;
+  // Inputs that have a default value in the model (its initializers that are inputs too): each is a constant
+  // but in a run that names it.
+  const std::vector<ValueInfo>& defaults() const;
   const std::vector<ValueInfo>& outputs() const;
   // Before anything is optimised, producers first; not those of Graphs in nodes.
   const std::vector<NodeInfo>& nodes() const;
 
-  // Runs once; inputs by name in any order, every one given. The outputs are new tensors in model order.
-  // Where an input contradicts a rank or a fixed extent that the model declares, what is given counts: there
-  // is one warning, and the model is read again with those extents open; up to 16 different contradictions, a
-  // later one is an error.
+  // Runs once; inputs by name in any order, every one given, and those of defaults() whose value is another
+  // in this run. The outputs are new tensors in model order. Where an input contradicts a rank or a fixed
+  // extent that the model declares, what is given counts, after a warning. For each set of defaults that runs
+  // replace, and for each way in which their inputs contradict the model, it is read again the first time; a
+  // Session keeps the last few.
   std::vector<Tensor> run(std::span<const NamedTensor> inputs) const;
   std::vector<Tensor> run(std::initializer_list<NamedTensor> inputs) const;
   // The same for models whose inputs or outputs may be sequences, optionals or maps.
   std::vector<Datum> run(std::span<const NamedDatum> inputs) const;
-  // The same into memory of the caller: `outputs` in model order with the right dtypes and extents
-  // (output_extents() tells them), none of it shared with each other or with the inputs. Nothing is allocated
-  // once the Plan for these sizes exists.
+  // The same into memory of the caller: `inputs`, those of inputs(), and `outputs` in model order with the
+  // right dtypes and extents (output_extents() tells them), none of it shared with each other or with the
+  // inputs. Nothing is allocated once the Plan for these sizes exists.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
 
   // Extents of every output for inputs (in model order) of these extents; empty where the size depends on
-  // the values. Without any extents, what the model declares must have no symbol.
+  // the values. Extents that contradict each other are an error. Without any, what the model declares must
+  // have no symbol.
   std::vector<std::optional<std::vector<std::int64_t>>> output_extents(
       std::span<const std::vector<std::int64_t>> input_extents) const;
 

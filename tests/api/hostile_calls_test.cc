@@ -121,6 +121,24 @@ TEST(MovedFromTensor, HasNoElements) {
   EXPECT_EQ(tensor.elements(), 2);
 }
 
+TEST(TensorFromValues, NeedsValuesOfTheElementsSize) {
+  const std::vector<float> floats = {1, 2};
+  const std::vector<std::uint8_t> bytes = {1, 2};
+  const std::vector<std::string> strings = {"a", "b"};
+  EXPECT_EQ(Tensor::from<float>(DType::I32, {2}, floats).elements(), 2);
+  EXPECT_EQ(Tensor::from<std::string>(DType::String, {2}, strings).as<std::string>()[1], "b");
+  expect_error(ErrorCode::ShapeMismatch, "3 elements wanted",
+               [&] { (void)Tensor::from<float>(DType::F32, {3}, floats); });
+  for (const DType dtype : {DType::F64, DType::F16, DType::String, DType::I4})
+    expect_error(ErrorCode::TypeMismatch, std::string(name(dtype)),
+                 [&] { (void)Tensor::from<float>(dtype, {2}, floats); });
+  for (const DType dtype : {DType::I4, DType::U2, DType::F4E2M1, DType::F32, DType::C64, DType::String})
+    expect_error(ErrorCode::TypeMismatch, std::string(name(dtype)),
+                 [&] { (void)Tensor::from<std::uint8_t>(dtype, {2}, bytes); });
+  expect_error(ErrorCode::TypeMismatch, "strings",
+               [&] { (void)Tensor::from<std::string>(DType::F32, {2}, strings); });
+}
+
 TEST(MovedFromDatum, IsNothing) {
   Datum tensor(ones({2})), sequence(Sequence{DType::F32, {ones({1})}}),
       map(Map{Tensor::from_integers(std::vector<std::int64_t>{1}), ones({1})});
@@ -354,13 +372,13 @@ TEST(ExtentsOfInputs, AreAskedForByName) {
     const Session session = load(doubling(), kernels);
     const std::vector<Extents> good = {{2, 3}}, many = {{2, 3}, {2, 3}}, negative = {{-2, 3}};
     EXPECT_EQ(session.output_extents(good)[0], (Extents{2, 3}));
-    expect_error(ErrorCode::InvalidArgument, "x (batchx3)", [&] { (void)session.output_extents({}); });
+    expect_error(ErrorCode::InvalidArgument, "x ([batch, 3])", [&] { (void)session.output_extents({}); });
     expect_error(ErrorCode::InvalidArgument, "2 inputs, expected those of 1",
                  [&] { (void)session.output_extents(many); });
     expect_error(ErrorCode::ShapeMismatch, "-2x3", [&] { (void)session.output_extents(negative); });
   }
   const Session session = load(doubling());
-  expect_error(ErrorCode::InvalidArgument, "x (batchx3)", [&] { (void)session.explain("plan", "", {}); });
+  expect_error(ErrorCode::InvalidArgument, "x ([batch, 3])", [&] { (void)session.explain("plan", "", {}); });
   ModelBuilder fixed(18);
   fixed.input("x", {2, 3});
   fixed.node("Neg", {"x"}, {"y"});

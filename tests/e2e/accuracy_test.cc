@@ -10,6 +10,7 @@
 #include <kiln/kiln.h>
 
 #include "ir/base/float_types.h"
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 #include "tests/support/zoo.h"
 
@@ -29,12 +30,8 @@ std::vector<double> uniform(std::size_t count, double low, double high) {
 }
 
 double error_of_first_output(const ModelBuilder& builder, const Tensor& input, KernelChoice kernels) {
-  const std::string text = builder.bytes();
   const auto run = [&](KernelChoice choice) {
-    Options options;
-    options.kernels = choice;
-    options.cache = "off";
-    const Session session = Session::load_bytes(std::as_bytes(std::span(text)), ".", options);
+    const Session session = e2e::load(builder, {.kernels = choice});
     std::vector<Tensor> outputs = session.run({{session.inputs()[0].name, input}});
     EXPECT_EQ(session.stats().fallback_nodes, 0);
     return outputs[0];

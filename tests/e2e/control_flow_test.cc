@@ -7,11 +7,15 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln {
 namespace {
 
+using e2e::elements;
+using e2e::floats;
+using e2e::load;
 using frontend::testing::DimSpec;
 using frontend::testing::graph_attribute;
 using frontend::testing::ModelBuilder;
@@ -37,36 +41,18 @@ void add_outputs(onnx::GraphProto& graph, const std::vector<std::string>& names)
   for (const std::string& name : names) graph.add_output()->set_name(name);
 }
 
-Session load(const ModelBuilder& model, KernelChoice kernels) {
-  const std::string bytes = model.bytes();
-  Options options;
-  options.kernels = kernels;
-  options.cache = "off";
-  options.threads = 2;
-  return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-}
-
 // Calls check(session) for both kinds of kernels.
 void with_sessions(const ModelBuilder& model, const std::function<void(const Session&)>& check) {
   for (const KernelChoice kernels : {KernelChoice::Generated, KernelChoice::Reference}) {
     SCOPED_TRACE(kernels == KernelChoice::Generated ? "generated" : "reference");
-    check(load(model, kernels));
+    check(load(model, {.kernels = kernels, .threads = 2}));
   }
-}
-
-Tensor floats(Extents extents, const std::vector<float>& values) {
-  return Tensor::from(DType::F32, std::move(extents), std::span<const float>(values));
 }
 
 std::vector<float> ramp(std::size_t count) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), -2.0F);
   return values;
-}
-
-std::vector<float> elements(const Tensor& tensor) {
-  const auto values = tensor.as<float>();
-  return {values.begin(), values.end()};
 }
 
 Tensor condition(bool value) {
@@ -119,7 +105,7 @@ TEST(Loop, CarriesAndGathers) {
 }
 
 TEST(Loop, ControlIsNoFallbackAndItsBodyIsCompiled) {
-  const Session session = load(recurrence(), KernelChoice::Generated);
+  const Session session = load(recurrence(), {.threads = 2});
   session.run(
       {{"m", Tensor::from_integer(2)}, {"s", floats({1, 3}, {1, 2, 3})}, {"x", floats({1, 3}, {1, 2, 3})}});
   EXPECT_EQ(session.stats().fallback_nodes, 0);

@@ -3,37 +3,29 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln {
 namespace {
 
+using e2e::elements;
+using e2e::floats;
 using frontend::testing::graph_attribute;
 using frontend::testing::ModelBuilder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-Tensor floats(Extents extents, const std::vector<float>& values) {
-  return Tensor::from(DType::F32, std::move(extents), std::span<const float>(values));
-}
-
-std::vector<float> elements(const Tensor& tensor) {
-  const auto values = tensor.as<float>();
-  return {values.begin(), values.end()};
-}
-
 class DeclaredExtents : public ::testing::TestWithParam<KernelChoice> {
  protected:
   Session load(const ModelBuilder& model) {
-    const std::string bytes = model.bytes();
     Options options;
-    options.cache = "off";
     options.kernels = GetParam();
     options.warn = [this](std::string_view line) {
       if (line.find("declares") != std::string_view::npos) warnings_.emplace_back(line);
     };
-    return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
+    return e2e::load(model, std::move(options));
   }
 
   std::vector<std::string> warnings_;

@@ -6,23 +6,17 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln {
 namespace {
 
+using e2e::load;
 using frontend::testing::ModelBuilder;
 using frontend::testing::set;
 
 constexpr int kInt32 = onnx::TensorProto::INT32, kInt64 = onnx::TensorProto::INT64;
-
-Session load(const ModelBuilder& model) {
-  const std::string bytes = model.bytes();
-  Options options;
-  options.cache = "off";
-  options.strict = true;  // generated code, or an error
-  return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-}
 
 template <typename T>
 Tensor tensor(DType dtype, const std::vector<T>& values) {
@@ -38,7 +32,7 @@ void expect_division(DType dtype, int type) {
   model.node("Mod", {"x", "y"}, {"modulo"});
   set(model.node("Mod", {"x", "y"}, {"remainder"}), "fmod", std::int64_t{1});
   for (const char* output : {"quotient", "modulo", "remainder"}) model.output(output);
-  const Session session = load(model);
+  const Session session = load(model, {.strict = true});
   // Sizes round those of registers: lanes beyond the end divide by nothing.
   for (std::size_t n = 0; n <= 70; ++n) {
     std::vector<T> x, y;
@@ -79,7 +73,7 @@ TEST(Division, ZeroToANegativePower) {
   model.input("x", {"n"}, kInt64).input("y", {"n"}, kInt32);
   model.node("Pow", {"x", "y"}, {"power"});
   model.output("power");
-  const Session session = load(model);
+  const Session session = load(model, {.strict = true});
   const auto run = [&](const std::vector<std::int64_t>& x, const std::vector<std::int32_t>& y) {
     const Tensor power = session.run({{"x", tensor(DType::I64, x)}, {"y", tensor(DType::I32, y)}})[0];
     return std::vector<std::int64_t>(power.as<std::int64_t>().begin(), power.as<std::int64_t>().end());

@@ -6,24 +6,19 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln {
 namespace {
 
+using e2e::elements;
+using e2e::load;
 using frontend::testing::ModelBuilder;
 using frontend::testing::set;
 using ::testing::ElementsAreArray;
 
 constexpr int kInt64 = onnx::TensorProto::INT64;
-
-Session load(const ModelBuilder& model) {
-  const std::string bytes = model.bytes();
-  Options options;
-  options.cache = "off";
-  options.threads = 2;
-  return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-}
 
 Tensor random_floats(Extents extents, unsigned seed) {
   std::mt19937 random(seed);
@@ -45,11 +40,6 @@ std::size_t counted(std::int64_t index, std::int64_t extent) {
   return static_cast<std::size_t>(index < 0 ? index + extent : index);
 }
 
-std::vector<float> elements(const Tensor& tensor) {
-  const auto values = tensor.as<float>();
-  return {values.begin(), values.end()};
-}
-
 void expect_out_of_range(const Session& session, std::initializer_list<NamedTensor> inputs) {
   try {
     session.run(inputs);
@@ -65,7 +55,7 @@ TEST(Indices, GatherElementsOfRows) {
   model.input("x", {"n", 50}).input("i", {"n", "k"}, kInt64);
   set(model.node("GatherElements", {"x", "i"}, {"y"}), "axis", std::int64_t{1});
   model.output("y");
-  const Session session = load(model);
+  const Session session = load(model, {.threads = 2});
   for (const std::int64_t n : {0, 1, 3, 700}) {
     for (const std::int64_t k : {1, 9, 1100}) {
       const Tensor x = random_floats({n, 50}, 1);
@@ -91,7 +81,7 @@ TEST(Indices, NoMoreIndicesThanData) {
   model.input("x", {"a", 50}).input("i", {"b", "k"}, kInt64);
   set(model.node("GatherElements", {"x", "i"}, {"y"}), "axis", std::int64_t{1});
   model.output("y");
-  const Session session = load(model);
+  const Session session = load(model, {.threads = 2});
   const Tensor x = random_floats({3, 50}, 1);
   EXPECT_EQ(session.run({{"x", x}, {"i", random_indices({2, 7}, 50)}})[0].extents(), (Extents{2, 7}));
   EXPECT_EQ(session.stats().fallback_nodes, 0);
@@ -109,7 +99,7 @@ TEST(Indices, AnAxisWithoutElementsHasNoExtreme) {
     model.input("x", {"a", "b"});
     set(model.node(op, {"x"}, {"y"}), "axis", std::int64_t{1});
     model.output("y");
-    const Session session = load(model);
+    const Session session = load(model, {.threads = 2});
     EXPECT_EQ(session.run({{"x", random_floats({0, 5}, 1)}})[0].extents()[0], 0);
     session.run({{"x", random_floats({3, 1}, 1)}});
     EXPECT_EQ(session.stats().fallback_nodes, 0);
@@ -130,7 +120,7 @@ TEST(Indices, ScatterRowsInOrder) {
     attribute.set_type(onnx::AttributeProto::STRING);
     attribute.set_s(reduction);
     model.output("y");
-    const Session session = load(model);
+    const Session session = load(model, {.threads = 2});
     for (const std::int64_t r : {0, 1, 40}) {
       for (const std::int64_t c : {1, 5, 3000}) {
         const Tensor x = random_floats({11, c}, 1), u = random_floats({r, c}, 2);
@@ -161,7 +151,7 @@ TEST(Indices, ReversedSequences) {
   set(node, "batch_axis", std::int64_t{0});
   set(node, "time_axis", std::int64_t{1});
   model.output("y");
-  const Session session = load(model);
+  const Session session = load(model, {.threads = 2});
   for (const std::int64_t t : {1, 6, 1500}) {
     const Tensor x = random_floats({3, t}, 1);
     const std::vector<std::int64_t> lengths{0, t, t / 2};

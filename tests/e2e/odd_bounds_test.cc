@@ -7,25 +7,19 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln {
 namespace {
 
+using e2e::load;
 using frontend::testing::ModelBuilder;
 using frontend::testing::set;
 using frontend::testing::set_integers;
 using frontend::testing::set_text;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-
-Session load(const ModelBuilder& model, KernelChoice kernels) {
-  const std::string bytes = model.bytes();
-  Options options;
-  options.cache = "off";
-  options.kernels = kernels;
-  return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-}
 
 class OddBounds : public ::testing::TestWithParam<KernelChoice> {};
 
@@ -63,7 +57,7 @@ TEST_P(OddBounds, SliceClampsThem) {
     model.integers("axis", {1}, {0}).integers("step", {1}, {step});
     model.node("Slice", {"x", "start", "end", "axis", "step"}, {"y"});
     model.output("y");
-    const Session session = load(model, GetParam());
+    const Session session = load(model, {.kernels = GetParam()});
     for (const std::int64_t n : {5, 0, 1}) {
       std::vector<float> values;
       for (std::int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(i));
@@ -87,7 +81,7 @@ TEST_P(OddBounds, NarrowElementsMove) {
     model.node("Reshape", {"t", "flat"}, {"r"});
     set(model.node("Cast", {"r"}, {"y"}), "to", std::int64_t{onnx::TensorProto::FLOAT});
     model.output("y").output("t");
-    const Session session = load(model, GetParam());
+    const Session session = load(model, {.kernels = GetParam()});
     Tensor x(dtype, {2, 3});  // 1 2 3 / 4 5 6, the first in the low half of a byte
     const std::uint8_t packed[] = {0x21, 0x43, 0x65};
     std::memcpy(x.mutable_data(), packed, sizeof packed);
@@ -107,7 +101,7 @@ TEST_P(OddBounds, PadHasNothingToCopyFromAnEmptyAxis) {
     model.input("x", {"n", 3}).integers("pads", {4}, {1, 0, 1, 0});
     set_text(model.node("Pad", {"x", "pads"}, {"y"}), "mode", mode);
     model.output("y");
-    const Session session = load(model, GetParam());
+    const Session session = load(model, {.kernels = GetParam()});
     EXPECT_EQ(session.run({{"x", Tensor(DType::F32, {2, 3})}})[0].extents(), (Extents{4, 3}));
     try {
       session.run({{"x", Tensor(DType::F32, {0, 3})}});

@@ -4,35 +4,22 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln {
 namespace {
 
+using e2e::elements;
+using e2e::floats;
+using e2e::load;
 using frontend::testing::ModelBuilder;
 using frontend::testing::set;
 using ::testing::ElementsAre;
 
 constexpr int kInt64 = onnx::TensorProto::INT64;
 
-Session load(const ModelBuilder& model, bool hide_rank = false) {
-  const std::string bytes = model.bytes();
-  Options options;
-  options.cache = "off";
-  options.ignore_declared_ranks = hide_rank;
-  return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-}
-
-Tensor floats(Extents extents, const std::vector<float>& values) {
-  return Tensor::from(DType::F32, std::move(extents), std::span<const float>(values));
-}
-
 Tensor integers(const std::vector<std::int64_t>& values) { return Tensor::from_integers(values); }
-
-std::vector<float> elements(const Tensor& tensor) {
-  const auto values = tensor.as<float>();
-  return {values.begin(), values.end()};
-}
 
 TEST(Specialisation, AxesMayComeWithTheRun) {
   ModelBuilder model(18);
@@ -84,7 +71,7 @@ TEST(Specialisation, OpenRanksShowWithTheRun) {
   model.node("Mul", {"x", "w"}, {"product"});
   model.node("Softmax", {"product"}, {"y"});
   model.output("y");
-  const Session session = load(model, /*hide_rank=*/true);
+  const Session session = load(model, {.ignore_declared_ranks = true});
   const auto vector = session.run({{"x", floats({2}, {1, 1})}, {"w", floats({}, {2})}});
   EXPECT_THAT(elements(vector[0]), ElementsAre(0.5F, 0.5F));
   EXPECT_EQ(session.stats().fallback_nodes, 0);

@@ -99,18 +99,58 @@ TEST(Loader, HidesDimsAndRank) {
   EXPECT_EQ(shape_of(rank, rank.outputs[0]), "?");
 }
 
-TEST(Loader, TreatsInitializedInputsAsConstantsUnlessTold) {
+TEST(Loader, TreatsInitializedInputsAsConstantsUnlessReplaced) {
   ModelBuilder builder(7);
   builder.model.set_ir_version(3);
-  builder.input("x", {2}).input("w", {2}).floats("w", {2}, {1, 2});
+  builder.input("w", {2}).input("x", {2}).floats("w", {2}, {1, 2});
   builder.node("Add", {"x", "w"}, {"y"});
   builder.output("y");
   EXPECT_EQ(builder.load().inputs.size(), 1U);
   LoadOptions options;
-  options.initialized_inputs_stay_inputs = true;
+  options.replaced_defaults = {"w"};
   const Graph graph = builder.load(options);
-  EXPECT_EQ(graph.inputs.size(), 2U);
+  ASSERT_EQ(graph.inputs.size(), 2U);
+  EXPECT_EQ(graph.value(graph.inputs[0]).name, "x");
+  EXPECT_EQ(graph.value(graph.inputs[1]).name, "w");
   EXPECT_FALSE(graph.value(graph.inputs[1]).constant);
+}
+
+TEST(Loader, ComparesInitializedInputsWithTheirInitializers) {
+  ModelBuilder builder(18);
+  builder.input("x", {2}).input("w", {"n", 3}, onnx::TensorProto::INT64).floats("w", {2}, {1, 2});
+  builder.node("Add", {"x", "w"}, {"y"});
+  builder.output("y");
+  EXPECT_THAT(failure(builder), AllOf(HasSubstr("'w'"), HasSubstr("declared as i64"), HasSubstr("f32")));
+  builder.model.mutable_graph()->mutable_input(1)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      onnx::TensorProto::FLOAT);
+  std::vector<std::string> warnings;
+  LoadOptions options;
+  options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  EXPECT_EQ(shape_of(builder.load(options), builder.load().outputs[0]), "2");
+  EXPECT_THAT(warnings, ElementsAre("input w is declared as [n, 3], but its default value is 2"));
+}
+
+TEST(Loader, WarnsOfANewerFormat) {
+  ModelBuilder builder = relu_chain(1);
+  std::vector<std::string> warnings;
+  LoadOptions options;
+  options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  for (const std::int64_t version : {std::int64_t{1}, std::int64_t{13}, INT64_MIN}) {
+    builder.model.set_ir_version(version);
+    builder.load(options);
+  }
+  EXPECT_THAT(warnings, ElementsAre());
+  builder.model.set_ir_version(999);
+  builder.load(options);
+  EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr("version 999"), HasSubstr("the newest known is 13"))));
+}
+
+TEST(Loader, TakesOneVersionOfEachDomain) {
+  ModelBuilder builder = relu_chain(1);
+  builder.import_opset("ai.onnx", 17);  // the same domain as ""
+  EXPECT_EQ(operators_of(builder.load()), "Relu");
+  builder.import_opset("ai.onnx", 18);
+  EXPECT_THAT(failure(builder), HasSubstr("opsets 17 and 18 of ai.onnx"));
 }
 
 TEST(Loader, TurnsInputsIntoConstants) {

@@ -13,22 +13,24 @@ class SingleNode {
  public:
   SingleNode(std::int64_t opset, const std::string& op, const std::string& domain = {},
              std::int64_t domain_version = 1)
-      : builder_(opset, domain, domain_version), node_(&builder_.node(op, {}, {}, domain)) {}
+      : builder_(opset, domain, domain_version) {
+    builder_.node(op, {}, {}, domain);
+  }
 
-  onnx::NodeProto& node() { return *node_; }
+  onnx::NodeProto& node() { return *builder_.model.mutable_graph()->mutable_node(0); }
 
   SingleNode& absent() {
-    node_->add_input("");
+    node().add_input("");
     return *this;
   }
   // `type` is ONNX's number of the element type.
   template <typename T>
   SingleNode& with(DType dtype, int type, const Extents& extents, const std::vector<T>& values) {
-    const std::string name = "x" + std::to_string(node_->input_size());
+    const std::string name = "x" + std::to_string(node().input_size());
     std::vector<DimSpec> dims;
     for (const std::int64_t extent : extents) dims.emplace_back(static_cast<int>(extent));
     builder_.input(name, dims, type);
-    node_->add_input(name);
+    node().add_input(name);
     inputs_.push_back(Tensor::from(dtype, extents, std::span<const T>(values)));
     return *this;
   }
@@ -45,15 +47,37 @@ class SingleNode {
     return with(DType::String, onnx::TensorProto::STRING, extents, values);
   }
 
-  graph::Graph load(int outputs = 1) {
-    while (node_->output_size() < outputs) {
-      const std::string name = "y" + std::to_string(node_->output_size());
-      node_->add_output(name);
-      builder_.output(name);
+  // Inputs that are constants.
+  SingleNode& constant(const std::vector<std::int64_t>& values) {
+    builder_.integers(constant_name(), {static_cast<std::int64_t>(values.size())}, values);
+    return *this;
+  }
+  SingleNode& constant_floats(const std::vector<float>& values) {
+    builder_.floats(constant_name(), {static_cast<std::int64_t>(values.size())}, values);
+    return *this;
+  }
+  // An output beside the first; absent if it has no name.
+  SingleNode& output(const std::string& name) {
+    add_outputs(1);
+    node().add_output(name);
+    if (!name.empty()) builder_.output(name);
+    return *this;
+  }
+  // Forgets the shapes of the inputs, ranks too.
+  SingleNode& without_ranks() {
+    for (onnx::ValueInfoProto& input : *builder_.model.mutable_graph()->mutable_input()) {
+      input.mutable_type()->mutable_tensor_type()->clear_shape();
     }
+    return *this;
+  }
+
+  graph::Graph load(int outputs = 1) {
+    add_outputs(outputs);
     return builder_.load();
   }
   std::vector<Tensor> run(int outputs = 1) { return reference::evaluate(load(outputs), inputs_, {}); }
+  Tensor result() { return run().at(0); }
+  std::vector<float> result_floats() { return elements<float>(result()); }
 
   // The code of the Error that loading throws, or nothing.
   std::optional<ErrorCode> load_error() {
@@ -72,8 +96,19 @@ class SingleNode {
   }
 
  private:
+  void add_outputs(int count) {
+    while (node().output_size() < count) {
+      const std::string name = "y" + std::to_string(node().output_size());
+      node().add_output(name);
+      builder_.output(name);
+    }
+  }
+  std::string constant_name() {
+    node().add_input("c" + std::to_string(node().input_size()));
+    return node().input(node().input_size() - 1);
+  }
+
   ModelBuilder builder_;
-  onnx::NodeProto* node_;
   std::vector<Tensor> inputs_;
 };
 

@@ -212,6 +212,22 @@ TEST(TensorReader, ReadsRawData) {
   EXPECT_THAT(failure(strings), HasSubstr("raw_data"));
 }
 
+TEST(TensorReader, RefusesDataInTwoFields) {
+  auto proto = proto_of(onnx::TensorProto::FLOAT, {1});
+  proto.set_raw_data(std::string(4, '\0'));
+  EXPECT_EQ(failure(proto), "read");
+  proto.add_float_data(1);
+  EXPECT_THAT(failure(proto), AllOf(HasSubstr("raw_data"), HasSubstr("float_data"), HasSubstr("tensor=t")));
+  proto.clear_raw_data();
+  EXPECT_EQ(failure(proto), "read");
+  proto.add_int64_data(1);
+  EXPECT_THAT(failure(proto), AllOf(HasSubstr("float_data"), HasSubstr("int64_data"), HasSubstr("tensor=t")));
+  auto empty = proto_of(onnx::TensorProto::STRING, {0});
+  empty.add_uint64_data(1);
+  empty.add_double_data(1);
+  EXPECT_THAT(failure(empty), AllOf(HasSubstr("double_data"), HasSubstr("uint64_data")));
+}
+
 TEST(TensorReader, ReadsEmptyTensors) {
   EXPECT_EQ(read(proto_of(1, {0, 3})).elements(), 0);
   EXPECT_EQ(read(proto_of(8, {0})).elements(), 0);

@@ -7,18 +7,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels_ref/reference.h"
-#include "tests/frontend/model_builder.h"
+#include "tests/frontend/single_node.h"
 
 namespace kiln::frontend {
 namespace {
 
-using testing::ModelBuilder;
 using testing::set;
 using testing::set_integers;
 using testing::set_number;
 using testing::set_numbers;
 using testing::set_text;
+using testing::SingleNode;
 
 using Floats = std::vector<float>;
 
@@ -38,82 +37,6 @@ Floats pattern(const Extents& extents, int seed = 0) {
   }
   return values;
 }
-
-// A model of one node whose inputs are fed as graph inputs.
-class Single {
- public:
-  Single(std::int64_t opset, const std::string& op, const std::string& domain = {})
-      : builder_(opset, domain) {
-    node_ = &builder_.node(op, {}, {"y"}, domain);
-    builder_.output("y");
-  }
-  onnx::NodeProto& node() { return *node_; }
-
-  Single& absent() {
-    node_->add_input("");
-    return *this;
-  }
-  Single& with(const Extents& extents, const Floats& values) {
-    return add(Tensor::from(DType::F32, extents, std::span(values)), onnx::TensorProto::FLOAT);
-  }
-  template <typename T>
-  Single& with(DType dtype, int data_type, const Extents& extents, const std::vector<T>& values) {
-    return add(Tensor::from(dtype, extents, std::span(values)), data_type);
-  }
-  Single& bytes(const Extents& extents, const std::vector<std::uint8_t>& values) {
-    return with(DType::U8, onnx::TensorProto::UINT8, extents, values);
-  }
-  // An input that is a constant.
-  Single& constant(const std::vector<std::int64_t>& values) {
-    const std::string name = "c" + std::to_string(node_->input_size());
-    builder_.integers(name, {static_cast<std::int64_t>(values.size())}, values);
-    node_->add_input(name);
-    return *this;
-  }
-  Single& constant_floats(const Floats& values) {
-    const std::string name = "c" + std::to_string(node_->input_size());
-    builder_.floats(name, {static_cast<std::int64_t>(values.size())}, values);
-    node_->add_input(name);
-    return *this;
-  }
-  Single& output(const std::string& name) {
-    node_->add_output(name);
-    if (!name.empty()) builder_.output(name);
-    return *this;
-  }
-
-  // Forgets the shapes of the inputs, ranks too.
-  Single& without_ranks() {
-    for (onnx::ValueInfoProto& input : *builder_.model.mutable_graph()->mutable_input()) {
-      input.mutable_type()->mutable_tensor_type()->clear_shape();
-    }
-    return *this;
-  }
-
-  std::vector<Tensor> all() const { return reference::evaluate(builder_.load(), inputs_, {}); }
-  Tensor result() const { return all().at(0); }
-  Floats floats() const { return elements<float>(result()); }
-  template <typename T>
-  static std::vector<T> elements(const Tensor& tensor) {
-    const auto values = tensor.as<T>();
-    return {values.begin(), values.end()};
-  }
-
- private:
-  Single& add(Tensor tensor, int data_type) {
-    const std::string name = "i" + std::to_string(node_->input_size());
-    std::vector<testing::DimSpec> dims;
-    for (const std::int64_t extent : tensor.extents()) dims.emplace_back(static_cast<int>(extent));
-    builder_.input(name, dims, data_type);
-    node_->add_input(name);
-    inputs_.push_back(std::move(tensor));
-    return *this;
-  }
-
-  ModelBuilder builder_;
-  onnx::NodeProto* node_;
-  std::vector<Tensor> inputs_;
-};
 
 void expect_near(const Floats& got, const Floats& want, float tolerance = 1e-5F) {
   ASSERT_EQ(got.size(), want.size());
@@ -179,13 +102,13 @@ std::vector<std::uint8_t> byte_pattern(std::int64_t size, int seed) {
 }
 
 TEST(Values, LegacyBroadcast) {
-  Single run(6, "Sub");
+  SingleNode run(6, "Sub");
   set(run.node(), "broadcast", 1);
   set(run.node(), "axis", 1);
   const Floats a = pattern({2, 3, 4}), b = {1, 2, 3};
   Floats want;
   for (std::size_t i = 0; i < a.size(); ++i) want.push_back(a[i] - b[i / 4 % 3]);
-  expect_near(run.with({2, 3, 4}, a).with({3}, b).floats(), want, 0);
+  expect_near(run.floats({2, 3, 4}, a).floats({3}, b).result_floats(), want, 0);
 }
 
 TEST(Values, SoftmaxOverFlattenedAxes) {
@@ -197,11 +120,11 @@ TEST(Values, SoftmaxOverFlattenedAxes) {
     for (std::size_t i = 0; i < 12; ++i)
       want.push_back(static_cast<float>(std::exp(double{x[row * 12 + i]}) / sum));
   }
-  expect_near(Single(11, "Softmax").with({2, 3, 4}, x).floats(), want);
+  expect_near(SingleNode(11, "Softmax").floats({2, 3, 4}, x).result_floats(), want);
 }
 
 TEST(Values, BatchNormalizationOfEachElement) {
-  Single run(7, "BatchNormalization");
+  SingleNode run(7, "BatchNormalization");
   set(run.node(), "spatial", 0);
   set_number(run.node(), "epsilon", 0.5F);
   const Floats x = pattern({2, 2, 3}), scale = pattern({2, 3}, 1), bias = pattern({2, 3}, 2),
@@ -212,12 +135,16 @@ TEST(Values, BatchNormalizationOfEachElement) {
     const std::size_t j = i % 6;
     want.push_back((x[i] - mean[j]) / std::sqrt(variance[j] + 0.5F) * scale[j] + bias[j]);
   }
-  run.with({2, 2, 3}, x).with({2, 3}, scale).with({2, 3}, bias).with({2, 3}, mean).with({2, 3}, variance);
-  expect_near(run.floats(), want);
+  run.floats({2, 2, 3}, x)
+      .floats({2, 3}, scale)
+      .floats({2, 3}, bias)
+      .floats({2, 3}, mean)
+      .floats({2, 3}, variance);
+  expect_near(run.result_floats(), want);
 }
 
 TEST(Values, GroupNormalizationEighteen) {
-  Single run(18, "GroupNormalization");
+  SingleNode run(18, "GroupNormalization");
   set(run.node(), "num_groups", 2);
   const Floats x = pattern({1, 4, 3}), scale = {2, 3}, bias = {-1, 1};
   Floats want;
@@ -231,57 +158,58 @@ TEST(Values, GroupNormalizationEighteen) {
                      bias[group]);
     }
   }
-  expect_near(run.with({1, 4, 3}, x).with({2}, scale).with({2}, bias).floats(), want);
+  expect_near(run.floats({1, 4, 3}, x).floats({2}, scale).floats({2}, bias).result_floats(), want);
 }
 
 TEST(Values, UpsampleAndResizeTen) {
-  Single one(1, "Upsample");
+  SingleNode one(1, "Upsample");
   set_number(one.node(), "height_scale", 2);
   set_number(one.node(), "width_scale", 1);
-  expect_near(one.with({1, 1, 2, 2}, {1, 2, 3, 4}).floats(), {1, 2, 1, 2, 3, 4, 3, 4}, 0);
-  Single linear(7, "Upsample");
+  expect_near(one.floats({1, 1, 2, 2}, {1, 2, 3, 4}).result_floats(), {1, 2, 1, 2, 3, 4, 3, 4}, 0);
+  SingleNode linear(7, "Upsample");
   set_numbers(linear.node(), "scales", {1, 2});
   set_text(linear.node(), "mode", "linear");
-  expect_near(linear.with({1, 3}, {1, 3, 7}).floats(), {1, 2, 3, 5, 7, 7});
+  expect_near(linear.floats({1, 3}, {1, 3, 7}).result_floats(), {1, 2, 3, 5, 7, 7});
   // Shrinking by 0.6 reads the elements 0 and 1 / 0.6 rounded up.
-  Single shrink(10, "Resize");
-  expect_near(shrink.with({1, 4}, {1, 2, 3, 4}).constant_floats({1, 0.6F}).floats(), {1, 3}, 0);
+  SingleNode shrink(10, "Resize");
+  expect_near(shrink.floats({1, 4}, {1, 2, 3, 4}).constant_floats({1, 0.6F}).result_floats(), {1, 3}, 0);
 }
 
 TEST(Values, OldForms) {
-  Single tile(1, "Tile");
-  expect_near(tile.with({1, 2}, {1, 2}).constant({3}).constant({1}).floats(), {1, 2, 1, 2, 1, 2}, 0);
-  Single top(9, "TopK");
+  SingleNode tile(1, "Tile");
+  expect_near(tile.floats({1, 2}, {1, 2}).constant({3}).constant({1}).result_floats(), {1, 2, 1, 2, 1, 2}, 0);
+  SingleNode top(9, "TopK");
   set(top.node(), "k", 2);
   top.output("indices");
-  expect_near(top.with({4}, {3, 9, 1, 7}).floats(), {9, 7}, 0);
-  Single pad(1, "Pad");
+  expect_near(top.floats({4}, {3, 9, 1, 7}).result_floats(), {9, 7}, 0);
+  SingleNode pad(1, "Pad");
   set_integers(pad.node(), "paddings", {1, 0});
   set_number(pad.node(), "value", 5);
-  expect_near(pad.with({2}, {1, 2}).floats(), {5, 1, 2}, 0);
-  Single slope(6, "PRelu");
-  expect_near(slope.with({1, 2, 2}, {-1, -2, -3, 4}).with({2}, {0.5F, 2}).floats(), {-0.5F, -1, -6, 4}, 0);
-  Single clip(6, "Clip");
+  expect_near(pad.floats({2}, {1, 2}).result_floats(), {5, 1, 2}, 0);
+  SingleNode slope(6, "PRelu");
+  expect_near(slope.floats({1, 2, 2}, {-1, -2, -3, 4}).floats({2}, {0.5F, 2}).result_floats(),
+              {-0.5F, -1, -6, 4}, 0);
+  SingleNode clip(6, "Clip");
   set_number(clip.node(), "min", 0);
-  expect_near(clip.with({3}, {-1, 0.5F, 9}).floats(), {0, 0.5F, 9}, 0);
-  Single pool(1, "GlobalLpPool");
+  expect_near(clip.floats({3}, {-1, 0.5F, 9}).result_floats(), {0, 0.5F, 9}, 0);
+  SingleNode pool(1, "GlobalLpPool");
   set_number(pool.node(), "p", 2);
-  expect_near(pool.with({1, 1, 2}, {3, 4}).floats(), {5});
+  expect_near(pool.floats({1, 1, 2}, {3, 4}).result_floats(), {5});
 }
 
 TEST(Values, ExperimentalOperators) {
   const Floats x = pattern({1, 2, 3, 4});
-  Single scaler(8, "ImageScaler");
+  SingleNode scaler(8, "ImageScaler");
   set_number(scaler.node(), "scale", 0.5F);
   set_numbers(scaler.node(), "bias", {1, -1});
   Floats want;
   for (std::size_t i = 0; i < x.size(); ++i) want.push_back(x[i] * 0.5F + (i < 12 ? 1.0F : -1.0F));
-  expect_near(scaler.with({1, 2, 3, 4}, x).floats(), want);
+  expect_near(scaler.floats({1, 2, 3, 4}, x).result_floats(), want);
 
-  Single window(7, "Crop");
+  SingleNode window(7, "Crop");
   set_integers(window.node(), "border", {1, 1, 0, 0});
   set_integers(window.node(), "scale", {2, 3});
-  Single borders(7, "Crop");
+  SingleNode borders(7, "Crop");
   set_integers(borders.node(), "border", {1, 0, 1, 2});
   Floats inner, row;
   for (std::size_t c = 0; c < 2; ++c) {
@@ -290,14 +218,14 @@ TEST(Values, ExperimentalOperators) {
     }
     for (std::size_t w = 1; w < 3; ++w) row.push_back(x[c * 12 + w]);
   }
-  expect_near(window.with({1, 2, 3, 4}, x).floats(), inner, 0);
-  expect_near(borders.with({1, 2, 3, 4}, x).floats(), row, 0);
+  expect_near(window.floats({1, 2, 3, 4}, x).result_floats(), inner, 0);
+  expect_near(borders.floats({1, 2, 3, 4}, x).result_floats(), row, 0);
 
   for (const std::string op : {"Affine", "ParametricSoftplus", "ScaledTanh"}) {
-    Single run(7, op);
+    SingleNode run(7, op);
     set_number(run.node(), "alpha", 2);
     set_number(run.node(), "beta", 0.5F);
-    expect_near(run.with({24}, x).floats(), mapped(x, [&](double v) {
+    expect_near(run.floats({24}, x).result_floats(), mapped(x, [&](double v) {
                   if (op == "Affine") return 2 * v + 0.5;
                   return op == "ScaledTanh" ? 2 * std::tanh(0.5 * v) : 2 * std::log1p(std::exp(0.5 * v));
                 }));
@@ -310,17 +238,21 @@ TEST(Values, MicrosoftActivations) {
   const Floats x = pattern({2, 5}), bias = pattern({5}, 1);
   Floats biased;
   for (std::size_t i = 0; i < x.size(); ++i) biased.push_back(x[i] + bias[i % 5]);
-  expect_near(Single(17, "Gelu", kMicrosoft).with({2, 5}, x).floats(), mapped(x, gelu));
-  expect_near(Single(17, "BiasGelu", kMicrosoft).with({2, 5}, x).with({5}, bias).floats(),
+  expect_near(SingleNode(17, "Gelu", kMicrosoft).floats({2, 5}, x).result_floats(), mapped(x, gelu));
+  expect_near(SingleNode(17, "BiasGelu", kMicrosoft).floats({2, 5}, x).floats({5}, bias).result_floats(),
               mapped(biased, gelu));
-  expect_near(Single(17, "FastGelu", kMicrosoft).with({2, 5}, x).with({5}, bias).floats(),
+  expect_near(SingleNode(17, "FastGelu", kMicrosoft).floats({2, 5}, x).floats({5}, bias).result_floats(),
               mapped(biased, gelu_tanh));
-  expect_near(Single(17, "QuickGelu", kMicrosoft).with({2, 5}, x).floats(),
+  expect_near(SingleNode(17, "QuickGelu", kMicrosoft).floats({2, 5}, x).result_floats(),
               mapped(x, [](double v) { return v / (1 + std::exp(-1.702 * v)); }));
   const Floats w = pattern({5, 3}, 2);
-  expect_near(Single(17, "GemmFastGelu", kMicrosoft).with({2, 5}, x).with({5, 3}, w).floats(),
+  expect_near(SingleNode(17, "GemmFastGelu", kMicrosoft).floats({2, 5}, x).floats({5, 3}, w).result_floats(),
               mapped(product(x, w, 2, 5, 3), gelu_tanh));
-  expect_near(Single(17, "BiasAdd", kMicrosoft).with({2, 5}, x).with({5}, bias).with({2, 5}, x).floats(),
+  expect_near(SingleNode(17, "BiasAdd", kMicrosoft)
+                  .floats({2, 5}, x)
+                  .floats({5}, bias)
+                  .floats({2, 5}, x)
+                  .result_floats(),
               [&] {
                 Floats sum = biased;
                 for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
@@ -332,11 +264,12 @@ TEST(Values, SkipLayerNormalization) {
   const Floats x = pattern({2, 4}), skip = pattern({2, 4}, 1), gamma = pattern({4}, 2),
                beta = pattern({4}, 3), bias = pattern({4}, 4);
   for (const bool simplified : {false, true}) {
-    Single run(17, simplified ? "SkipSimplifiedLayerNormalization" : "SkipLayerNormalization", kMicrosoft);
+    SingleNode run(17, simplified ? "SkipSimplifiedLayerNormalization" : "SkipLayerNormalization",
+                   kMicrosoft);
     set_number(run.node(), "epsilon", 0.25F);
-    run.output("").output("").output("sum").with({2, 4}, x).with({2, 4}, skip).with({4}, gamma);
-    if (!simplified) run.with({4}, beta);
-    run.with({4}, bias);
+    run.output("").output("").output("sum").floats({2, 4}, x).floats({2, 4}, skip).floats({4}, gamma);
+    if (!simplified) run.floats({4}, beta);
+    run.floats({4}, bias);
     Floats sums, want;
     for (std::size_t i = 0; i < 8; ++i) sums.push_back(x[i] + skip[i] + bias[i % 4]);
     for (std::size_t row = 0; row < 2; ++row) {
@@ -349,10 +282,10 @@ TEST(Values, SkipLayerNormalization) {
         want.push_back(static_cast<float>(unit * gamma[i] + (simplified ? 0 : beta[i])));
       }
     }
-    const std::vector<Tensor> results = run.all();
+    const std::vector<Tensor> results = run.run();
     ASSERT_EQ(results.size(), 2U);
-    expect_near(Single::elements<float>(results[0]), want);
-    expect_near(Single::elements<float>(results[1]), sums);
+    expect_near(SingleNode::elements<float>(results[0]), want);
+    expect_near(SingleNode::elements<float>(results[1]), sums);
   }
 }
 
@@ -362,17 +295,17 @@ TEST(Values, FusedMatMul) {
   for (float& value : want) value *= 0.5F;
   for (const bool trans_a : {false, true}) {
     for (const bool trans_b : {false, true}) {
-      Single run(17, "FusedMatMul", kMicrosoft);
+      SingleNode run(17, "FusedMatMul", kMicrosoft);
       set_number(run.node(), "alpha", 0.5F);
       set(run.node(), "transA", trans_a ? 1 : 0);
       set(run.node(), "transB", trans_b ? 1 : 0);
-      trans_a ? run.with({3, 2}, transposed(a, 2, 3)) : run.with({2, 3}, a);
-      trans_b ? run.with({4, 3}, transposed(b, 3, 4)) : run.with({3, 4}, b);
-      expect_near(run.floats(), want);
+      trans_a ? run.floats({3, 2}, transposed(a, 2, 3)) : run.floats({2, 3}, a);
+      trans_b ? run.floats({4, 3}, transposed(b, 3, 4)) : run.floats({3, 4}, b);
+      expect_near(run.result_floats(), want);
     }
   }
   // transBatchA: x[row, batch, k].
-  Single batch(17, "FusedMatMul", kMicrosoft);
+  SingleNode batch(17, "FusedMatMul", kMicrosoft);
   set(batch.node(), "transBatchA", 1);
   const Floats x = pattern({2, 3, 4}), w = pattern({3, 4, 5}, 1);
   Floats batched;
@@ -385,28 +318,28 @@ TEST(Values, FusedMatMul) {
     const Floats part = product(rows, columns, 2, 4, 5);
     batched.insert(batched.end(), part.begin(), part.end());
   }
-  expect_near(batch.with({2, 3, 4}, x).with({3, 4, 5}, w).floats(), batched);
+  expect_near(batch.floats({2, 3, 4}, x).floats({3, 4, 5}, w).result_floats(), batched);
 }
 
 TEST(Values, FusedConvAndGemm) {
-  Single conv(17, "FusedConv", kMicrosoft);
+  SingleNode conv(17, "FusedConv", kMicrosoft);
   set_text(conv.node(), "activation", "Clip");
   set_numbers(conv.node(), "activation_params", {-1, 1});
   const Floats x = pattern({1, 2, 3}), z = pattern({1, 1, 3}, 2);
-  conv.with({1, 2, 3}, x).with({1, 2, 1}, {2, 3}).with({1}, {0.5F}).with({1, 1, 3}, z);
+  conv.floats({1, 2, 3}, x).floats({1, 2, 1}, {2, 3}).floats({1}, {0.5F}).floats({1, 1, 3}, z);
   Floats want;
   for (std::size_t i = 0; i < 3; ++i) {
     want.push_back(std::clamp(2 * x[i] + 3 * x[3 + i] + 0.5F + z[i], -1.0F, 1.0F));
   }
-  expect_near(conv.floats(), want);
+  expect_near(conv.result_floats(), want);
 
-  Single gemm(17, "FusedGemm", kMicrosoft);
+  SingleNode gemm(17, "FusedGemm", kMicrosoft);
   set_text(gemm.node(), "activation", "LeakyRelu");
   set_number(gemm.node(), "activation_alpha", 0.25F);
   set(gemm.node(), "transB", 1);
   const Floats a = pattern({2, 3}), b = pattern({4, 3}, 1);
   const Floats linear = product(a, transposed(b, 4, 3), 2, 3, 4);
-  expect_near(gemm.with({2, 3}, a).with({4, 3}, b).floats(),
+  expect_near(gemm.floats({2, 3}, a).floats({4, 3}, b).result_floats(),
               mapped(linear, [](double v) { return v < 0 ? v * 0.25 : v; }));
 }
 
@@ -414,48 +347,53 @@ TEST(Values, QuantizedElementwise) {
   const auto a = byte_pattern(12, 1), b = byte_pattern(12, 2);
   const Floats fa = dequantized(a, 0.05F, 120), fb = dequantized(b, 0.02F, 7);
   for (const std::string op : {"QLinearAdd", "QLinearMul"}) {
-    Single run(17, op, kMicrosoft);
-    run.bytes({3, 4}, a).with({}, {0.05F}).bytes({}, {120});
-    run.bytes({3, 4}, b).with({1}, {0.02F}).bytes({1}, {7});
-    run.with({}, {0.1F}).bytes({}, {100});
+    SingleNode run(17, op, kMicrosoft);
+    run.bytes({3, 4}, a).floats({}, {0.05F}).bytes({}, {120});
+    run.bytes({3, 4}, b).floats({1}, {0.02F}).bytes({1}, {7});
+    run.floats({}, {0.1F}).bytes({}, {100});
     Floats want;
     for (std::size_t i = 0; i < 12; ++i) want.push_back(op == "QLinearAdd" ? fa[i] + fb[i] : fa[i] * fb[i]);
-    EXPECT_EQ(Single::elements<std::uint8_t>(run.result()), quantized(want, 0.1F, 100)) << op;
+    EXPECT_EQ(SingleNode::elements<std::uint8_t>(run.result()), quantized(want, 0.1F, 100)) << op;
   }
-  Single sigmoid(17, "QLinearSigmoid", kMicrosoft);
-  sigmoid.bytes({12}, a).with({}, {0.05F}).bytes({}, {120}).with({}, {1 / 256.0F}).bytes({}, {0});
-  EXPECT_EQ(Single::elements<std::uint8_t>(sigmoid.result()),
+  SingleNode sigmoid(17, "QLinearSigmoid", kMicrosoft);
+  sigmoid.bytes({12}, a).floats({}, {0.05F}).bytes({}, {120}).floats({}, {1 / 256.0F}).bytes({}, {0});
+  EXPECT_EQ(SingleNode::elements<std::uint8_t>(sigmoid.result()),
             quantized(mapped(fa, [](double v) { return 1 / (1 + std::exp(-v)); }), 1 / 256.0F, 0));
-  Single concat(17, "QLinearConcat", kMicrosoft);
+  SingleNode concat(17, "QLinearConcat", kMicrosoft);
   set(concat.node(), "axis", 0);
-  concat.with({}, {0.1F}).bytes({}, {100});
-  concat.bytes({12}, a).with({}, {0.05F}).bytes({}, {120}).bytes({12}, b).with({}, {0.02F}).bytes({}, {7});
+  concat.floats({}, {0.1F}).bytes({}, {100});
+  concat.bytes({12}, a)
+      .floats({}, {0.05F})
+      .bytes({}, {120})
+      .bytes({12}, b)
+      .floats({}, {0.02F})
+      .bytes({}, {7});
   Floats both = fa;
   both.insert(both.end(), fb.begin(), fb.end());
-  EXPECT_EQ(Single::elements<std::uint8_t>(concat.result()), quantized(both, 0.1F, 100));
-  Single where(17, "QLinearWhere", kMicrosoft);
+  EXPECT_EQ(SingleNode::elements<std::uint8_t>(concat.result()), quantized(both, 0.1F, 100));
+  SingleNode where(17, "QLinearWhere", kMicrosoft);
   where.with(DType::I1, onnx::TensorProto::BOOL, {2}, std::vector<std::uint8_t>{1, 0});
   where.bytes({2}, {10, 20})
-      .with({}, {1.0F})
+      .floats({}, {1.0F})
       .bytes({}, {0})
       .bytes({2}, {30, 40})
-      .with({}, {2.0F})
+      .floats({}, {2.0F})
       .bytes({}, {0});
-  where.with({}, {1.0F}).bytes({}, {5});
-  EXPECT_EQ(Single::elements<std::uint8_t>(where.result()), (std::vector<std::uint8_t>{15, 85}));
+  where.floats({}, {1.0F}).bytes({}, {5});
+  EXPECT_EQ(SingleNode::elements<std::uint8_t>(where.result()), (std::vector<std::uint8_t>{15, 85}));
 }
 
 TEST(Values, QuantizedPoolingWithChannelsLast) {
   const auto x = byte_pattern(2 * 3 * 4, 3);  // 2 x 3 pixels of 4 channels
   const Floats fx = dequantized(x, 0.1F, 10);
-  Single run(17, "QLinearGlobalAveragePool", kMicrosoft);
+  SingleNode run(17, "QLinearGlobalAveragePool", kMicrosoft);
   set(run.node(), "channels_last", 1);
-  run.bytes({1, 2, 3, 4}, x).with({}, {0.1F}).bytes({}, {10}).with({}, {0.05F}).bytes({}, {3});
+  run.bytes({1, 2, 3, 4}, x).floats({}, {0.1F}).bytes({}, {10}).floats({}, {0.05F}).bytes({}, {3});
   Floats means(4);
   for (std::size_t i = 0; i < 24; ++i) means[i % 4] += fx[i] / 6;
   const Tensor result = run.result();
   EXPECT_EQ(result.extents(), (Extents{1, 1, 1, 4}));
-  EXPECT_EQ(Single::elements<std::uint8_t>(result), quantized(means, 0.05F, 3));
+  EXPECT_EQ(SingleNode::elements<std::uint8_t>(result), quantized(means, 0.05F, 3));
 }
 
 TEST(Values, QuantizedProducts) {
@@ -465,52 +403,52 @@ TEST(Values, QuantizedProducts) {
   Floats biased;
   for (std::size_t i = 0; i < 8; ++i) biased.push_back(plain[i] + bias[i % 4]);
 
-  Single to_float(17, "MatMulIntegerToFloat", kMicrosoft);
+  SingleNode to_float(17, "MatMulIntegerToFloat", kMicrosoft);
   to_float.bytes({2, 3}, a)
       .bytes({3, 4}, b)
-      .with({}, {0.5F})
-      .with({}, {0.25F})
+      .floats({}, {0.5F})
+      .floats({}, {0.25F})
       .bytes({}, {10})
       .bytes({}, {20});
-  expect_near(to_float.with({4}, bias).floats(), biased);
+  expect_near(to_float.floats({4}, bias).result_floats(), biased);
 
   // The bias is in units of the product of the scales.
-  Single gemm(17, "QGemm", kMicrosoft);
+  SingleNode gemm(17, "QGemm", kMicrosoft);
   set(gemm.node(), "transB", 1);
   std::vector<std::uint8_t> b_transposed;
   for (std::size_t j = 0; j < 4; ++j) {
     for (std::size_t k = 0; k < 3; ++k) b_transposed.push_back(b[k * 4 + j]);
   }
   gemm.bytes({2, 3}, a)
-      .with({}, {0.5F})
+      .floats({}, {0.5F})
       .bytes({}, {10})
       .bytes({4, 3}, b_transposed)
-      .with({}, {0.25F})
+      .floats({}, {0.25F})
       .bytes({}, {20});
   gemm.with(DType::I32, onnx::TensorProto::INT32, {4}, std::vector<std::int32_t>{8, 16, 24, 32});
   Floats shifted;
   for (std::size_t i = 0; i < 8; ++i) shifted.push_back(plain[i] + static_cast<float>(i % 4 + 1));
-  expect_near(gemm.floats(), shifted);
+  expect_near(gemm.result_floats(), shifted);
 
-  Single dynamic(17, "DynamicQuantizeMatMul", kMicrosoft);
+  SingleNode dynamic(17, "DynamicQuantizeMatMul", kMicrosoft);
   const Floats x = {0, 255, 51, 102, 153, 204};  // exact with a scale of 1
-  dynamic.with({2, 3}, x).bytes({3, 4}, b).with({}, {0.25F}).bytes({}, {20});
-  expect_near(dynamic.floats(), product(x, fb, 2, 3, 4));
+  dynamic.floats({2, 3}, x).bytes({3, 4}, b).floats({}, {0.25F}).bytes({}, {20});
+  expect_near(dynamic.result_floats(), product(x, fb, 2, 3, 4));
 }
 
 TEST(Values, SmallMicrosoftForms) {
-  Single expand(17, "ExpandDims", kMicrosoft);
-  expand.with({2, 3}, pattern({2, 3}))
+  SingleNode expand(17, "ExpandDims", kMicrosoft);
+  expand.floats({2, 3}, pattern({2, 3}))
       .with(DType::I32, onnx::TensorProto::INT32, {}, std::vector<std::int32_t>{1});
   EXPECT_EQ(expand.result().elements(), 6);
   EXPECT_EQ(expand.result().extents(), (Extents{2, 1, 3}));
-  Single range(17, "Range", kMicrosoft);
-  expect_near(range.with({}, {1}).with({}, {4}).floats(), {1, 2, 3}, 0);
-  Single gather(17, "GatherND", kMicrosoft);
-  gather.with({2, 2}, {1, 2, 3, 4});
-  expect_near(
-      gather.with(DType::I32, onnx::TensorProto::INT32, {1, 2}, std::vector<std::int32_t>{1, 0}).floats(),
-      {3}, 0);
+  SingleNode range(17, "Range", kMicrosoft);
+  expect_near(range.floats({}, {1}).floats({}, {4}).result_floats(), {1, 2, 3}, 0);
+  SingleNode gather(17, "GatherND", kMicrosoft);
+  gather.floats({2, 2}, {1, 2, 3, 4});
+  expect_near(gather.with(DType::I32, onnx::TensorProto::INT32, {1, 2}, std::vector<std::int32_t>{1, 0})
+                  .result_floats(),
+              {3}, 0);
 }
 
 // --- signals, images, losses, random numbers
@@ -532,98 +470,102 @@ TEST(Values, WindowsOfConstantAndGivenSize) {
           want.push_back(
               static_cast<float>(window.a0 - window.a1 * std::cos(angle) + window.a2 * std::cos(2 * angle)));
         }
-        Single given(17, window.op);
+        SingleNode given(17, window.op);
         set(given.node(), "periodic", periodic ? 1 : 0);
         given.with<std::int32_t>(DType::I32, onnx::TensorProto::INT32, {}, {size});
-        expect_near(given.floats(), want, 1e-6F);
-        Single constant(17, window.op);
+        expect_near(given.result_floats(), want, 1e-6F);
+        SingleNode constant(17, window.op);
         set(constant.node(), "periodic", periodic ? 1 : 0);
-        expect_near(constant.constant({size}).floats(), want, 1e-6F);
+        expect_near(constant.constant({size}).result_floats(), want, 1e-6F);
       }
     }
   }
-  Single bytes(17, "HannWindow");
+  SingleNode bytes(17, "HannWindow");
   set(bytes.node(), "output_datatype", onnx::TensorProto::INT8);
-  EXPECT_EQ(Single::elements<std::int8_t>(bytes.constant({4}).result()),
+  EXPECT_EQ(SingleNode::elements<std::int8_t>(bytes.constant({4}).result()),
             (std::vector<std::int8_t>{0, 0, 1, 0}));
 }
 
 TEST(Values, DftAlongAnAttributeAxis) {
-  Single run(17, "DFT");
-  expect_near(run.with({1, 2, 2, 1}, {1, 2, 3, 4}).floats(), {4, 0, 6, 0, -2, 0, -2, 0});
-  Single last(17, "DFT");
+  SingleNode run(17, "DFT");
+  expect_near(run.floats({1, 2, 2, 1}, {1, 2, 3, 4}).result_floats(), {4, 0, 6, 0, -2, 0, -2, 0});
+  SingleNode last(17, "DFT");
   set(last.node(), "axis", 2);
-  expect_near(last.with({1, 2, 2, 1}, {1, 2, 3, 4}).floats(), {3, 0, -1, 0, 7, 0, -1, 0});
+  expect_near(last.floats({1, 2, 2, 1}, {1, 2, 3, 4}).result_floats(), {3, 0, -1, 0, 7, 0, -1, 0});
 }
 
 TEST(Values, RfftAndBack) {
-  expect_near(Single(1, "Rfft", kMicrosoft).with({2, 4}, {1, 2, 3, 4, 0, 0, 0, 1}).floats(),
+  expect_near(SingleNode(1, "Rfft", kMicrosoft).floats({2, 4}, {1, 2, 3, 4, 0, 0, 0, 1}).result_floats(),
               {10, 0, -2, 2, -2, 0, 1, 0, 0, 1, -1, 0});
-  Single back(1, "Irfft", kMicrosoft);
+  SingleNode back(1, "Irfft", kMicrosoft);
   set(back.node(), "signal_ndim", 1);
-  expect_near(back.with({1, 3, 2}, {10, 0, -2, 2, -2, 0}).floats(), {1, 2, 3, 4});
+  expect_near(back.floats({1, 3, 2}, {10, 0, -2, 2, -2, 0}).result_floats(), {1, 2, 3, 4});
 }
 
 TEST(Values, ComplexProducts) {
   // (1 + 2i) (3 - i) = 5 + 5i; with the conjugate 3 + i: 1 + 7i.
-  expect_near(Single(1, "ComplexMul", kMicrosoft).with({1, 2}, {1, 2}).with({1, 2}, {3, -1}).floats(),
-              {5, 5});
-  expect_near(Single(1, "ComplexMulConj", kMicrosoft).with({1, 2}, {1, 2}).with({1, 2}, {3, -1}).floats(),
+  expect_near(
+      SingleNode(1, "ComplexMul", kMicrosoft).floats({1, 2}, {1, 2}).floats({1, 2}, {3, -1}).result_floats(),
+      {5, 5});
+  expect_near(SingleNode(1, "ComplexMulConj", kMicrosoft)
+                  .floats({1, 2}, {1, 2})
+                  .floats({1, 2}, {3, -1})
+                  .result_floats(),
               {1, 7});
 }
 
 TEST(Values, DistancesBetweenRows) {
-  Single squares(1, "CDist", kMicrosoft);
-  expect_near(squares.with({2, 2}, {0, 0, 3, 4}).with({1, 2}, {0, 1}).floats(), {1, 18});
-  Single roots(1, "CDist", kMicrosoft);
+  SingleNode squares(1, "CDist", kMicrosoft);
+  expect_near(squares.floats({2, 2}, {0, 0, 3, 4}).floats({1, 2}, {0, 1}).result_floats(), {1, 18});
+  SingleNode roots(1, "CDist", kMicrosoft);
   set_text(roots.node(), "metric", "euclidean");
-  expect_near(roots.with({2, 2}, {0, 0, 3, 4}).with({1, 2}, {0, 0}).floats(), {0, 5});
+  expect_near(roots.floats({2, 2}, {0, 0, 3, 4}).floats({1, 2}, {0, 0}).result_floats(), {0, 5});
 }
 
 TEST(Values, UniqueInOrderOfAppearance) {
-  Single run(1, "Unique", kMicrosoft);
-  const std::vector<Tensor> made = run.output("idx").output("counts").with({4}, {2, 1, 2, 3}).all();
-  EXPECT_EQ(Single::elements<float>(made.at(0)), (Floats{2, 1, 3}));
-  EXPECT_EQ(Single::elements<std::int64_t>(made.at(1)), (std::vector<std::int64_t>{0, 1, 0, 2}));
-  EXPECT_EQ(Single::elements<std::int64_t>(made.at(2)), (std::vector<std::int64_t>{2, 1, 1}));
+  SingleNode run(1, "Unique", kMicrosoft);
+  const std::vector<Tensor> made = run.output("idx").output("counts").floats({4}, {2, 1, 2, 3}).run();
+  EXPECT_EQ(SingleNode::elements<float>(made.at(0)), (Floats{2, 1, 3}));
+  EXPECT_EQ(SingleNode::elements<std::int64_t>(made.at(1)), (std::vector<std::int64_t>{0, 1, 0, 2}));
+  EXPECT_EQ(SingleNode::elements<std::int64_t>(made.at(2)), (std::vector<std::int64_t>{2, 1, 1}));
 }
 
 TEST(Values, GridSampleModesOfTwoDimensions) {
   for (const auto& [opset, domain] : {std::pair(16, ""), std::pair(1, kMicrosoft)}) {
     for (const char* mode : {"", "bilinear"}) {
-      Single run(opset, "GridSample", domain);
+      SingleNode run(opset, "GridSample", domain);
       if (*mode != 0) set_text(run.node(), "mode", mode);
-      expect_near(run.with({1, 1, 1, 2}, {1, 3}).with({1, 1, 1, 2}, {0, 0}).floats(), {2});
+      expect_near(run.floats({1, 1, 1, 2}, {1, 3}).floats({1, 1, 1, 2}, {0, 0}).result_floats(), {2});
     }
   }
 }
 
 TEST(Values, RoiAlignWithoutShift) {
-  Single run(10, "RoiAlign");
+  SingleNode run(10, "RoiAlign");
   set(run.node(), "sampling_ratio", 1);
-  run.with({1, 1, 1, 4}, {1, 2, 3, 4}).with({1, 4}, {1, 0, 3, 0});
+  run.floats({1, 1, 1, 4}, {1, 2, 3, 4}).floats({1, 4}, {1, 0, 3, 0});
   run.with<std::int64_t>(DType::I64, onnx::TensorProto::INT64, {1}, {0});
-  expect_near(run.floats(), {3});
+  expect_near(run.result_floats(), {3});
 }
 
 TEST(Values, SwigluGatesWithAlpha) {
-  Single run(28, "SwiGLU");
+  SingleNode run(28, "SwiGLU");
   set_number(run.node(), "alpha", 0.5F);
   const Floats a = pattern({6}), b = pattern({6}, 3);
   Floats want;
   for (std::size_t i = 0; i < 6; ++i) {
     want.push_back(static_cast<float>(a[i] / (1 + std::exp(-0.5 * a[i])) * b[i]));
   }
-  expect_near(run.with({6}, a).with({6}, b).floats(), want);
+  expect_near(run.floats({6}, a).floats({6}, b).result_floats(), want);
 }
 
 TEST(Values, SoftmaxCrossEntropyWithItsLogarithms) {
-  Single run(13, "SoftmaxCrossEntropyLoss");
+  SingleNode run(13, "SoftmaxCrossEntropyLoss");
   set_text(run.node(), "reduction", "sum");
   const Floats x = pattern({2, 3, 2});
   const std::vector<std::int64_t> labels = {2, 0, 1, 1};
-  run.output("log_prob").with({2, 3, 2}, x);
-  run.with<std::int64_t>(DType::I64, onnx::TensorProto::INT64, {2, 2}, labels).with({3}, {1, 2, 3});
+  run.output("log_prob").floats({2, 3, 2}, x);
+  run.with<std::int64_t>(DType::I64, onnx::TensorProto::INT64, {2, 2}, labels).floats({3}, {1, 2, 3});
   Floats logs(12);
   double loss = 0;
   for (std::size_t n = 0; n < 2; ++n)
@@ -636,41 +578,41 @@ TEST(Values, SoftmaxCrossEntropyWithItsLogarithms) {
       const auto label = static_cast<std::size_t>(labels[n * 2 + i]);
       loss -= static_cast<double>(label + 1) * double{logs[(n * 3 + label) * 2 + i]};
     }
-  const std::vector<Tensor> made = run.all();
-  expect_near(Single::elements<float>(made.at(0)), {static_cast<float>(loss)});
-  expect_near(Single::elements<float>(made.at(1)), logs);
+  const std::vector<Tensor> made = run.run();
+  expect_near(SingleNode::elements<float>(made.at(0)), {static_cast<float>(loss)});
+  expect_near(SingleNode::elements<float>(made.at(1)), logs);
 }
 
 TEST(Values, BitCastByOnnxNumber) {
-  Single run(26, "BitCast");
+  SingleNode run(26, "BitCast");
   set(run.node(), "to", onnx::TensorProto::UINT32);
-  EXPECT_EQ(Single::elements<std::uint32_t>(run.with({1}, {1.0F}).result()),
+  EXPECT_EQ(SingleNode::elements<std::uint32_t>(run.floats({1}, {1.0F}).result()),
             (std::vector<std::uint32_t>{0x3f800000}));
 }
 
 TEST(Values, RandomShapesAndTypes) {
-  Single plain(1, "RandomUniform");
+  SingleNode plain(1, "RandomUniform");
   set_integers(plain.node(), "shape", {2, 3});
   set_number(plain.node(), "low", 4);
   set_number(plain.node(), "high", 5);
-  for (const float x : plain.floats()) EXPECT_TRUE(x >= 4 && x <= 5);
+  for (const float x : plain.result_floats()) EXPECT_TRUE(x >= 4 && x <= 5);
   EXPECT_EQ(plain.result().extents(), (Extents{2, 3}));
-  Single like(1, "RandomNormalLike");
+  SingleNode like(1, "RandomNormalLike");
   set(like.node(), "dtype", onnx::TensorProto::FLOAT16);
-  EXPECT_EQ(like.with({3, 1}, {1, 2, 3}).result().dtype(), DType::F16);
-  EXPECT_EQ(Single(1, "RandomUniformLike").with({3, 1}, {1, 2, 3}).result().extents(), (Extents{3, 1}));
-  const auto samples = Single(7, "Multinomial").with({1, 2}, {-1000, 0}).result();
-  EXPECT_EQ(Single::elements<std::int32_t>(samples), (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(like.floats({3, 1}, {1, 2, 3}).result().dtype(), DType::F16);
+  EXPECT_EQ(SingleNode(1, "RandomUniformLike").floats({3, 1}, {1, 2, 3}).result().extents(), (Extents{3, 1}));
+  const auto samples = SingleNode(7, "Multinomial").floats({1, 2}, {-1000, 0}).result();
+  EXPECT_EQ(SingleNode::elements<std::int32_t>(samples), (std::vector<std::int32_t>{1}));
 }
 
 TEST(Values, BernoulliFollowsTheProbability) {
-  Single run(15, "Bernoulli");
+  SingleNode run(15, "Bernoulli");
   set(run.node(), "dtype", onnx::TensorProto::INT64);
   set_number(run.node(), "seed", 2);
   Floats probability(30000, 0.0F);
   std::fill(probability.begin() + 10000, probability.begin() + 20000, 0.25F);
   std::fill(probability.begin() + 20000, probability.end(), 1.0F);
-  const auto drawn = Single::elements<std::int64_t>(run.with({30000}, probability).result());
+  const auto drawn = SingleNode::elements<std::int64_t>(run.floats({30000}, probability).result());
   const auto ones = [&](int begin, int end) {
     return std::count(drawn.begin() + begin, drawn.begin() + end, 1);
   };
@@ -682,10 +624,10 @@ TEST(Values, BernoulliFollowsTheProbability) {
 TEST(Values, DropoutInTraining) {
   const Floats x(20000, 3.0F);
   for (const bool trains : {true, false}) {
-    Single run(13, "Dropout");
-    run.output("mask").with({20000}, x).with({}, {0.25F});
+    SingleNode run(13, "Dropout");
+    run.output("mask").floats({20000}, x).floats({}, {0.25F});
     run.with<std::uint8_t>(DType::I1, onnx::TensorProto::BOOL, {}, {static_cast<std::uint8_t>(trains)});
-    const std::vector<Tensor> made = run.all();
+    const std::vector<Tensor> made = run.run();
     const auto mask = made.at(1).as<std::uint8_t>();
     std::size_t kept = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -698,52 +640,53 @@ TEST(Values, DropoutInTraining) {
 }
 
 TEST(Values, RanksMayBeUnknown) {
-  const auto expect_same = [](const std::function<Single()>& make) {
-    const std::vector<Tensor> known = make().all(), unknown = make().without_ranks().all();
+  const auto expect_same = [](const std::function<SingleNode()>& make) {
+    const std::vector<Tensor> known = make().run(), unknown = make().without_ranks().run();
     ASSERT_EQ(known.size(), unknown.size());
     for (std::size_t i = 0; i < known.size(); ++i) EXPECT_EQ(known[i], unknown[i]);
   };
   for (const int axis : {0, 1, -2}) {
     expect_same([&] {
-      Single run(6, "Sub");
+      SingleNode run(6, "Sub");
       set(run.node(), "broadcast", 1);
       set(run.node(), "axis", axis);
-      return run.with({3, 3, 4}, pattern({3, 3, 4})).with({3}, {1, 2, 3});
+      return run.floats({3, 3, 4}, pattern({3, 3, 4})).floats({3}, {1, 2, 3});
     });
   }
-  expect_same(
-      [] { return Single(6, "PRelu").with({2, 3, 2, 2}, pattern({2, 3, 2, 2})).with({3}, {1, 2, 3}); });
-  expect_same([] { return Single(6, "PRelu").with({2, 3}, pattern({2, 3})).with({1}, {5}); });
   expect_same([] {
-    Single run(15, "BatchNormalization");
+    return SingleNode(6, "PRelu").floats({2, 3, 2, 2}, pattern({2, 3, 2, 2})).floats({3}, {1, 2, 3});
+  });
+  expect_same([] { return SingleNode(6, "PRelu").floats({2, 3}, pattern({2, 3})).floats({1}, {5}); });
+  expect_same([] {
+    SingleNode run(15, "BatchNormalization");
     set(run.node(), "training_mode", 1);
     run.output("mean").output("variance");
-    return run.with({2, 3, 2, 2}, pattern({2, 3, 2, 2}))
-        .with({3}, {1, 2, 3})
-        .with({3}, {4, 5, 6})
-        .with({3}, {0, 1, 0})
-        .with({3}, {1, 1, 2});
+    return run.floats({2, 3, 2, 2}, pattern({2, 3, 2, 2}))
+        .floats({3}, {1, 2, 3})
+        .floats({3}, {4, 5, 6})
+        .floats({3}, {0, 1, 0})
+        .floats({3}, {1, 1, 2});
   });
   expect_same([] {  // a scale for each row
-    return Single(21, "QLinearMatMul")
+    return SingleNode(21, "QLinearMatMul")
         .bytes({2, 3}, byte_pattern(6, 1))
-        .with({2}, {0.5F, 0.25F})
+        .floats({2}, {0.5F, 0.25F})
         .bytes({2}, {3, 4})
         .bytes({3, 4}, byte_pattern(12, 2))
-        .with({}, {0.125F})
+        .floats({}, {0.125F})
         .bytes({}, {7})
-        .with({}, {2})
+        .floats({}, {2})
         .bytes({}, {100});
   });
   expect_same([] {  // a scale for each output channel
-    return Single(10, "QLinearConv")
+    return SingleNode(10, "QLinearConv")
         .bytes({1, 2, 3, 3}, byte_pattern(18, 1))
-        .with({}, {0.5F})
+        .floats({}, {0.5F})
         .bytes({}, {3})
         .bytes({2, 2, 2, 2}, byte_pattern(16, 2))
-        .with({2}, {0.125F, 0.5F})
+        .floats({2}, {0.125F, 0.5F})
         .bytes({}, {7})
-        .with({}, {64})
+        .floats({}, {64})
         .bytes({}, {100})
         .with<std::int32_t>(DType::I32, onnx::TensorProto::INT32, {2}, {100, -2000});
   });

@@ -172,7 +172,7 @@ TEST_F(CommandLine, WrongInputsGiveOneLineAndStatus1) {
   for (const char* shape : {"2x1x8", "2x1x8x9"}) {
     const CommandResult result = kiln({"run", model, "--shape", fmt::format("image:{}", shape)});
     EXPECT_EQ(result.status, 1);
-    EXPECT_NE(result.err.find(fmt::format("input image is {}, the model declares batchx1x8x8", shape)),
+    EXPECT_NE(result.err.find(fmt::format("input image is {}, the model declares [batch, 1, 8, 8]", shape)),
               std::string::npos)
         << result.err;
   }

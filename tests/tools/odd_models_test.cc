@@ -123,6 +123,76 @@ TEST_F(OddModels, RandomInputsAreNamedWhenTheyFail) {
   EXPECT_FALSE(has(own.err, "random")) << own.err;
 }
 
+TEST_F(OddModels, RandomInputsAreNotNamedWhereExtentsAreWrong) {
+  ModelBuilder model(18);
+  model.input("a", {"n"}).input("b", {"m"}).input("c", {"m"}, onnx::TensorProto::INT64);
+  model.node("Exp", {"a"}, {"e"});
+  model.node("Add", {"e", "b"}, {"y"});
+  model.node("Neg", {"c"}, {"z"});
+  model.output("y").output("z");
+  const std::string file = write(model);
+  const std::vector<std::vector<std::string>> wrong = {{"--dim", "n=2", "--dim", "m=3"},
+                                                       {"--shape", "a:2x2", "--dim", "m=3"}};
+  for (const auto& dims : wrong) {
+    for (const char* kernels : {"generated", "reference"}) {
+      std::vector<std::string> words = {"run", file, "--kernels", kernels};
+      words.insert(words.end(), dims.begin(), dims.end());
+      const CommandResult result = kiln(words);
+      EXPECT_EQ(result.status, 1);
+      EXPECT_TRUE(has(result.err, "2")) << result.err;
+      EXPECT_FALSE(has(result.err, "random")) << result.err;
+    }
+  }
+}
+
+// x + bias, which is [10, 20] unless given.
+ModelBuilder with_default() {
+  ModelBuilder model(18);
+  model.input("bias", {2}).input("x", {"n", 2}).floats("bias", {2}, {10, 20});
+  model.node("Add", {"x", "bias"}, {"y"});
+  return model.output("y");
+}
+
+TEST_F(OddModels, FilesReplaceDefaults) {
+  const std::string file = write(with_default());
+  const auto tensor = [](const Extents& extents, const std::vector<float>& values) {
+    return Tensor::from<float>(DType::F32, extents, values);
+  };
+  write_tensor(path("x.npy"), tensor({1, 2}, {1, 2}));
+  write_tensor(path("bias.npy"), tensor({2}, {-1, -2}));
+  const std::string x = "x=" + path("x.npy").string(), bias = "bias=" + path("bias.npy").string();
+  EXPECT_TRUE(has(succeed({"run", file, "--input", x}), "y: f32 1x2  min 11  max 22"));
+  EXPECT_TRUE(has(succeed({"run", file, "--input", x, "--input", bias}), "y: f32 1x2  min 0  max 0"));
+  EXPECT_TRUE(has(succeed({"bench", file, "--input", bias, "--dim", "n=3", "--iterations", "2"}), "median"));
+  fail({"run", file, "--dim", "n=1", "--input", "bais=" + path("x.npy").string()}, 1,
+       "no input bais; its inputs are: x; 1 more have a default value");
+  fail({"run", file, "--dim", "n=1", "--shape", "bias:2"}, 1, "no input bias; its inputs are: x");
+}
+
+// A test's files name the default that they replace; those that are too many are an error.
+TEST_F(OddModels, VerifyReplacesDefaults) {
+  const auto tensor = [](const Extents& extents, const std::vector<float>& values) {
+    return Tensor::from<float>(DType::F32, extents, values);
+  };
+  const std::filesystem::path folder = path("test"), data = folder / "test_data_set_0";
+  std::filesystem::create_directories(data);
+  std::ofstream(folder / "model.onnx", std::ios::binary) << with_default().bytes();
+  write_tensor(data / "input_0.pb", tensor({1, 2}, {1, 2}), "x");
+  write_tensor(data / "output_0.pb", tensor({1, 2}, {11, 22}), "y");
+  EXPECT_TRUE(has(succeed({"verify", folder}), "1 passed, 0 failed"));
+  write_tensor(data / "output_0.pb", tensor({1, 2}, {0, 7}), "y");
+  EXPECT_EQ(kiln({"verify", folder}).status, 1);
+  const Tensor bias = tensor({2}, {-1, 5}), x = tensor({1, 2}, {1, 2});
+  for (const bool as_listed : {false, true}) {
+    write_tensor(data / (as_listed ? "input_1.pb" : "input_0.pb"), x, "x");
+    write_tensor(data / (as_listed ? "input_0.pb" : "input_1.pb"), bias, "bias");
+    for (const char* mode : {"--rtol=0", "--dynamic", "--dynamic-rank", "--as-initializers"})
+      EXPECT_TRUE(has(succeed({"verify", folder, mode}), "1 passed, 0 failed")) << mode;
+  }
+  write_tensor(data / "input_2.pb", x, "x");
+  EXPECT_TRUE(has(kiln({"verify", folder}).out, "3 files input_K.pb, but the model has 1 inputs and 1 with"));
+}
+
 TEST_F(OddModels, OutputsThatAreNotAsDeclaredAreWarnedOf) {
   ModelBuilder model(18);
   model.input("x", {2});
