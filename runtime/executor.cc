@@ -79,7 +79,7 @@ class Run {
     std::optional<ThreadPool::ActiveRun> active;
     if (parallelism_.threads > 1) active.emplace(*parallelism_.pool);
     run_segment(plan_.first);
-    if (plan_.first.next_region < model_.regions().size()) run_later_segments();
+    if (plan_.first.next_region < model_.regions().size() || !made_sizes_.empty()) run_later_segments();
     collect_outputs();
   }
 
@@ -224,7 +224,8 @@ class Run {
     }
   }
 
-  // Outputs that no Step wrote in place: what was made while running, or an input passed on.
+  // Outputs that no Step wrote in place: what was made while running, an input passed on, or arithmetic on
+  // sizes of what was made.
   void collect_outputs() {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const auto made = made_.find(graph_.outputs[i].index);
@@ -233,6 +234,14 @@ class Run {
         outputs_[i] = made->second;
       } else if (input != graph_.inputs.end()) {
         outputs_[i] = with_own_memory(inputs_[static_cast<std::size_t>(input - graph_.inputs.begin())]);
+      } else if (const graph::Value& value = graph_.value(graph_.outputs[i]);
+                 is_known(value) && !try_elements_tensor(value, plan_.bindings)) {
+        const Tensor elements = elements_tensor(value, bindings_);
+        if (outputs_[i].has_value()) {
+          outputs_[i].tensor().copy_from(elements);
+        } else {
+          outputs_[i] = elements;
+        }
       }
     }
   }

@@ -32,11 +32,22 @@ bool makes_sizes(const graph::Graph& graph, const graph::Node& node) {
 }
 
 Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings) {
+  std::optional<Tensor> tensor = try_elements_tensor(value, bindings);
+  require(tensor.has_value(), "value {} is asked for while Symbols in it are unbound", value.name);
+  return *std::move(tensor);
+}
+
+std::optional<Tensor> try_elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings) {
   if (value.constant) return *value.constant;
   std::vector<std::int64_t> values;
-  for (const graph::Dim& dim : *value.elements) values.push_back(dim.evaluate(bindings));
   Extents extents;
-  for (const graph::Dim& dim : *value.shape) extents.push_back(dim.evaluate(bindings));
+  for (const auto& [dims, numbers] : {std::pair(&*value.elements, &values), {&*value.shape, &extents}}) {
+    for (const graph::Dim& dim : *dims) {
+      const auto number = dim.try_evaluate(bindings);
+      if (!number) return std::nullopt;
+      numbers->push_back(*number);
+    }
+  }
   Tensor tensor(value.dtype, std::move(extents));
   require(tensor.elements() == static_cast<std::int64_t>(values.size()),
           "value {} has {} elements, {} are known", value.name, tensor.elements(), values.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ir/graph/graph.h"
@@ -18,7 +19,9 @@ inline bool is_known(const graph::Value& value) {
 // makes, never a view.
 bool makes_sizes(const graph::Graph& graph, const graph::Node& node);
 
-// The content of a known integer Value for these Symbols.
+// The content of a known Value for these Symbols; nothing while one that it needs is unbound.
+std::optional<Tensor> try_elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings);
+// The same where all are bound.
 Tensor elements_tensor(const graph::Value& value, std::span<const std::int64_t> bindings);
 
 // The extents of a Value for these Symbols; nothing if its rank is unknown or a Symbol unbound. Throws

@@ -92,7 +92,15 @@ class SegmentPlanner {
     return values;
   }
 
+  // What a Region reads of arithmetic on sizes, the Plan makes: none that is still to be made may be in it.
+  bool elements_known(ValueId id) const {
+    const graph::Value& value = graph_.value(storage_of(id));
+    return value.constant || !is_known(value) || try_elements_tensor(value, bindings_);
+  }
+
   bool sizes_known(const CompiledRegion& region) const {
+    if (!std::ranges::all_of(region.region.inputs, [&](ValueId id) { return elements_known(id); }))
+      return false;
     if (!region.generated()) {
       // Reference kernels take tensors whose size shows while running, once they exist.
       return std::all_of(region.region.inputs.begin(), region.region.inputs.end(), [&](ValueId id) {

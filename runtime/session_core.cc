@@ -112,7 +112,7 @@ std::vector<Datum> SessionCore::run(std::span<const Datum> inputs, const graph::
     const graph::Value& value = graph.value(id);
     Datum output;
     if (is_known(value)) {
-      output = elements_tensor(value, bindings);
+      if (auto elements = try_elements_tensor(value, bindings)) output = *std::move(elements);
     } else if (value.dtype != DType::String && value.container == Container::Tensor) {
       if (auto sizes = try_extents(graph, id, bindings)) output = Tensor(value.dtype, std::move(*sizes));
     }
@@ -141,7 +141,7 @@ void SessionCore::run(std::span<const Datum> inputs, const graph::Bindings& bind
     Tensor& output = outputs[i].tensor();
     check_output(value.name, output, value.dtype, *expected);
     if (is_known(value)) {
-      output.copy_from(elements_tensor(value, bindings));
+      if (const auto elements = try_elements_tensor(value, bindings)) output.copy_from(*elements);
     }
   }
   execute_plan(*chosen, inputs, outputs);
