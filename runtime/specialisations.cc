@@ -141,36 +141,48 @@ bool Specialisations::fit(std::span<const Datum> inputs) const {
   return bind_extents(graph_, extents_of(inputs), bindings).empty();
 }
 
+std::shared_ptr<Specialisations::Specialised> Specialisations::entry_for(const std::string& facts,
+                                                                         std::span<const Datum> inputs) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = by_facts_.find(facts); found != by_facts_.end()) return found->second;
+  if (by_facts_.size() == kMost || !fit(inputs)) return nullptr;
+  return by_facts_[facts] = std::make_shared<Specialised>();
+}
+
 SessionCore& Specialisations::for_inputs(std::span<const Datum> inputs) {
   if (telling_.empty() && open_ranks_.empty()) return *general_;
   check_inputs(graph_, inputs);
   const std::optional<std::string> facts = key(inputs);
   if (!facts) return general();
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto found = by_facts_.find(*facts);
-    if (found != by_facts_.end()) return *(newest_ = found->second.get());
-    if (by_facts_.size() < kMost && fit(inputs)) {
-      newest_ = by_facts_.emplace(*facts, make(specialised(inputs))).first->second.get();
-      return *newest_;
+  while (const std::shared_ptr<Specialised> entry = entry_for(*facts, inputs)) {
+    const std::scoped_lock making(entry->making);
+    if (entry->withdrawn) continue;
+    if (entry->core == nullptr) {
+      try {
+        entry->core = make(specialised(inputs));
+      } catch (...) {
+        const std::scoped_lock lock(mutex_);
+        by_facts_.erase(*facts);
+        entry->withdrawn = true;
+        throw;
+      }
     }
+    newest_ = entry->core.get();
+    return *entry->core;
   }
   return general();
 }
 
 SessionCore& Specialisations::general() {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(general_mutex_);
   if (!general_) general_ = make(graph_);
   newest_ = general_.get();
   return *general_;
 }
 
 SessionCore& Specialisations::newest() {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (newest_ != nullptr) return *newest_;
-  }
-  return general();
+  SessionCore* newest = newest_;
+  return newest != nullptr ? *newest : general();
 }
 
 }  // namespace kiln::runtime

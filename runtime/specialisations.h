@@ -3,7 +3,9 @@
 // anew, so that generated kernels can serve what would need reference kernels otherwise.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,7 +41,15 @@ class Specialisations {
 
  private:
   static constexpr std::size_t kMost = 8;
+  // Made by one run, while only those with the same facts wait.
+  struct Specialised {
+    std::mutex making;
+    std::unique_ptr<SessionCore> core;
+    bool withdrawn = false;  // it could not be made: no longer in the map
+  };
 
+  // Null where the general one is to serve.
+  std::shared_ptr<Specialised> entry_for(const std::string& facts, std::span<const Datum> inputs);
   std::unique_ptr<SessionCore> make(graph::Graph graph) const;
   // What identifies the facts of these inputs; nothing if one is too large to be known.
   std::optional<std::string> key(std::span<const Datum> inputs) const;
@@ -51,10 +61,11 @@ class Specialisations {
   const Parallelism parallelism_;
   const std::int64_t memory_limit_;
   std::vector<std::size_t> open_ranks_, telling_;  // inputs by position
-  std::mutex mutex_;
+  std::mutex general_mutex_;
   std::unique_ptr<SessionCore> general_;
-  std::map<std::string, std::unique_ptr<SessionCore>> by_facts_;
-  SessionCore* newest_ = nullptr;
+  std::mutex mutex_;  // of the map alone
+  std::map<std::string, std::shared_ptr<Specialised>> by_facts_;
+  std::atomic<SessionCore*> newest_ = nullptr;
 };
 
 }  // namespace kiln::runtime
