@@ -1,9 +1,10 @@
 #include "frontend/onnx/importer.h"
 
 #include <algorithm>
-#include <functional>
-#include <queue>
-#include <set>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -214,6 +215,9 @@ ValueId Importer::as_declared(ValueId id, const onnx::ValueInfoProto& info, Scop
   const bool optional = info.type().has_optional_type();
   const bool certain = info.type().has_tensor_type() || info.type().has_sequence_type();
   std::optional<OpKind> conversion;
+  // A function may pass its input on, or one value twice; the model's outputs keep their own names.
+  const bool renamed = scope.outer == nullptr && scope.graph().value(id).name != info.name();
+  if (renamed) conversion = OpKind::Identity;
   if (certain && made != graph::certain(made)) conversion = OpKind::OptionalGetElement;
   if (optional && made != graph::maybe(made)) conversion = OpKind::Optional;
   if (!conversion) return id;
@@ -274,6 +278,13 @@ void Importer::import_inputs(Scope& scope) {
 void Importer::check_default(const onnx::ValueInfoProto& info, const Tensor& tensor) const {
   const auto& type = info.type().tensor_type();
   const std::optional<DType> dtype = dtype_from_onnx(type.elem_type());
+  const bool other_kind =
+      info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET && !info.type().has_tensor_type();
+  if (other_kind) {
+    throw_caller(ErrorCode::TypeMismatch,
+                 "graph input '{}' is declared as no tensor, its initializer is {} {}", info.name(),
+                 kiln::name(tensor.dtype()), to_string(tensor.extents()));
+  }
   if (dtype && *dtype != tensor.dtype()) {
     throw_caller(ErrorCode::TypeMismatch, "graph input '{}' is declared as {}, its initializer is {}",
                  info.name(), kiln::name(*dtype), kiln::name(tensor.dtype()));

@@ -128,6 +128,8 @@ TEST(Loader, ComparesInitializedInputsWithTheirInitializers) {
   options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
   EXPECT_EQ(shape_of(builder.load(options), builder.load().outputs[0]), "2");
   EXPECT_THAT(warnings, ElementsAre("input w is declared as [n, 3], but its default value is 2"));
+  builder.model.mutable_graph()->mutable_input(1)->mutable_type()->mutable_map_type();
+  EXPECT_THAT(failure(builder), AllOf(HasSubstr("'w'"), HasSubstr("no tensor"), HasSubstr("f32 2")));
 }
 
 TEST(Loader, WarnsOfANewerFormat) {
@@ -372,6 +374,25 @@ TEST(Functions, AreExpanded) {
   EXPECT_EQ(graph.node(order[0]).name, "call/LeakyRelu_0");
   EXPECT_EQ(graph.value(graph.node(order[0]).outputs[0]).name, "call/t");
   EXPECT_EQ(graph.value(graph.outputs[0]).name, "y");
+}
+
+// What a function passes on, or gives twice, has the names of the model's outputs.
+TEST(Functions, MayPassInputsOn) {
+  ModelBuilder builder(17, "local");
+  auto& function = *builder.model.add_functions();
+  function.set_name("Both");
+  function.set_domain("local");
+  function.add_input("a");
+  for (const char* output : {"a", "n", "n"}) function.add_output(output);
+  function.add_opset_import()->set_version(17);
+  ModelBuilder::add_node(*function.mutable_node(), "Neg", {"a"}, {"n"});
+  builder.input("x", {2});
+  builder.node("Both", {"x"}, {"y", "z", "w"}, "local");
+  builder.output("y").output("z").output("w").output("x");
+  const Graph graph = builder.load();
+  std::vector<std::string> names;
+  for (const graph::ValueId id : graph.outputs) names.push_back(graph.value(id).name);
+  EXPECT_THAT(names, ElementsAre("y", "z", "w", "x"));
 }
 
 TEST(Functions, HaveDefaultAttributes) {
