@@ -141,20 +141,21 @@ bool Specialisations::fit(std::span<const Datum> inputs) const {
   return bind_extents(graph_, extents_of(inputs), bindings).empty();
 }
 
-std::shared_ptr<Specialisations::Specialised> Specialisations::entry_for(const std::string& facts,
-                                                                         std::span<const Datum> inputs) {
+std::shared_ptr<Specialisations::Specialised> Specialisations::entry_for(const std::string& facts) {
   const std::scoped_lock lock(mutex_);
   if (const auto found = by_facts_.find(facts); found != by_facts_.end()) return found->second;
-  if (by_facts_.size() == kMost || !fit(inputs)) return nullptr;
+  if (by_facts_.size() == kMost) return nullptr;
   return by_facts_[facts] = std::make_shared<Specialised>();
 }
 
 SessionCore& Specialisations::for_inputs(std::span<const Datum> inputs) {
   if (telling_.empty() && open_ranks_.empty()) return *general_;
   check_inputs(graph_, inputs);
-  const std::optional<std::string> facts = key(inputs);
+  // Symbols that inputs bind differently are an error that only the declared Graph shows: a fact is a
+  // constant in others.
+  const std::optional<std::string> facts = fit(inputs) ? key(inputs) : std::nullopt;
   if (!facts) return general();
-  while (const std::shared_ptr<Specialised> entry = entry_for(*facts, inputs)) {
+  while (const std::shared_ptr<Specialised> entry = entry_for(*facts)) {
     const std::scoped_lock making(entry->making);
     if (entry->withdrawn) continue;
     if (entry->core == nullptr) {

@@ -49,7 +49,7 @@ class Specialisations {
   };
 
   // Null where the general one is to serve.
-  std::shared_ptr<Specialised> entry_for(const std::string& facts, std::span<const Datum> inputs);
+  std::shared_ptr<Specialised> entry_for(const std::string& facts);
   std::unique_ptr<SessionCore> make(graph::Graph graph) const;
   // What identifies the facts of these inputs; nothing if one is too large to be known.
   std::optional<std::string> key(std::span<const Datum> inputs) const;

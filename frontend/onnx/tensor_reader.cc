@@ -4,6 +4,8 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "frontend/onnx/wire.h"
@@ -141,6 +143,7 @@ Tensor from_fields(const onnx::TensorProto& proto, DType dtype, Extents extents)
 // Throws if the elements are there more than once: which of them are meant, nobody can tell.
 void check_fields(const onnx::TensorProto& proto, bool has_raw_data) {
   const std::pair<const char*, bool> fields[] = {
+      {"external_data", proto.data_location() == onnx::TensorProto::EXTERNAL},
       {"raw_data", has_raw_data},
       {"float_data", proto.float_data_size() > 0},
       {"int32_data", proto.int32_data_size() > 0},
@@ -200,10 +203,10 @@ Tensor TensorReader::read_unnamed(const onnx::TensorProto& proto) {
   const DType dtype = require_dtype(proto.data_type(), "it");
   if (proto.has_segment()) throw_caller(ErrorCode::Unsupported, "it is split into segments");
   Extents extents = read_extents(proto.dims());
-  if (proto.data_location() == onnx::TensorProto::EXTERNAL)
-    return read_external(proto, dtype, std::move(extents));
   const std::optional<std::size_t> payload = payload_index(proto);
   check_fields(proto, payload || !proto.raw_data().empty());
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL)
+    return read_external(proto, dtype, std::move(extents));
   if (!payload && proto.raw_data().empty()) return from_fields(proto, dtype, std::move(extents));
   if (dtype == DType::String) throw_caller(ErrorCode::InvalidModel, "its strings are in raw_data");
   if (!payload)
@@ -219,7 +222,10 @@ Tensor TensorReader::read_external(const onnx::TensorProto& proto, DType dtype, 
   std::string location;
   std::int64_t offset = 0;
   std::optional<std::int64_t> length;
+  std::set<std::string_view> keys;
   for (const auto& entry : proto.external_data()) {
+    if (!keys.insert(entry.key()).second)
+      throw_caller(ErrorCode::InvalidModel, "its external data have the {} twice", entry.key());
     if (entry.key() == "location") location = entry.value();
     if (entry.key() == "offset") offset = read_number("offset", entry.value());
     if (entry.key() == "length") length = read_number("length", entry.value());

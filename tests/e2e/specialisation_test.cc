@@ -16,6 +16,7 @@ using e2e::load;
 using frontend::testing::ModelBuilder;
 using frontend::testing::set;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr int kInt64 = onnx::TensorProto::INT64;
 
@@ -78,6 +79,26 @@ TEST(Specialisation, OpenRanksShowWithTheRun) {
   const auto matrix = session.run({{"x", floats({2, 1}, {1, 7})}, {"w", floats({1}, {2})}});
   EXPECT_EQ(matrix[0].extents(), (Extents{2, 1}));
   EXPECT_THAT(elements(matrix[0]), ElementsAre(1, 1));
+}
+
+// Also in a run whose facts are known from an earlier one.
+TEST(Specialisation, InputsMustAgreeOnSymbols) {
+  ModelBuilder model(18);
+  model.input("x", {"n", 2}).input("repeats", {"n"}, kInt64);
+  model.node("Expand", {"x", "repeats"}, {"y"});
+  model.output("y");
+  const Session session = load(model);
+  const Tensor shape = integers({2, 2});
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(session.run({{"x", floats({2, 2}, {1, 2, 3, 4})}, {"repeats", shape}})[0].extents(),
+              (Extents{2, 2}));
+    try {
+      session.run({{"x", floats({1, 2}, {1, 2})}, {"repeats", shape}});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("dimension n is 1 by input x and 2 by input repeats"));
+    }
+  }
 }
 
 }  // namespace

@@ -321,6 +321,12 @@ TEST_F(TensorFolder, ChecksRangesOfExternalData) {
   EXPECT_THAT(with("-8", "8"), HasSubstr("'-8'"));
   EXPECT_THAT(with("99999999999999999999", "8"), HasSubstr("offset"));
   EXPECT_THAT(with("8 ", "8"), HasSubstr("'8 '"));
+  // What is said twice.
+  EXPECT_THAT(external_failure(external({2}, {{"location", "none.bin"}, {"location", "w.bin"}})),
+              HasSubstr("location twice"));
+  auto both = external({2}, {{"location", "w.bin"}});
+  both.set_raw_data(floats(2));
+  EXPECT_THAT(external_failure(both), AllOf(HasSubstr("external_data"), HasSubstr("raw_data")));
   // No folder, no external data.
   EXPECT_THAT(failure(external({2}, {{"location", "w.bin"}})), HasSubstr("not allowed"));
 }
