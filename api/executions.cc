@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/ranges.h>
 
@@ -60,7 +61,8 @@ std::shared_ptr<Execution> Executions::opened(Opening opening, const graph::Grap
                                               std::span<const Extents> extents) {
   // Callers choose the shapes, so that there must be an end to what they can make a Session hold.
   constexpr std::size_t kMostPrecise = 8, kMost = 16;
-  std::shared_ptr<Opened> entry, given_up;
+  std::shared_ptr<Opened> entry;
+  std::vector<std::shared_ptr<Opened>> given_up;  // destroyed when no lock is held
   {
     const std::scoped_lock lock(mutex_);
     auto found = opened_.find(opening);
@@ -68,35 +70,41 @@ std::shared_ptr<Execution> Executions::opened(Opening opening, const graph::Grap
       opening.wrong = all_open(contradicted, opening.wrong);
       found = opened_.find(opening);
     }
-    if (found == opened_.end()) {
-      if (opened_.size() >= kMost) {
-        const auto oldest =
-            std::ranges::min_element(opened_, {}, [](const auto& known) { return known.second->last_use; });
-        given_up = std::move(oldest->second);
-        opened_.erase(oldest);
-      }
-      found = opened_.emplace(opening, std::make_shared<Opened>()).first;
-    }
+    if (found == opened_.end()) found = opened_.emplace(opening, std::make_shared<Opened>()).first;
     entry = found->second;
     entry->last_use = ++uses_;
   }
-  const std::scoped_lock making(entry->making);
-  if (!entry->execution) {
+  std::shared_ptr<Execution> execution;
+  bool is_new = false;
+  {
+    const std::scoped_lock making(entry->making);
+    is_new = !entry->execution;
     try {
-      entry->execution = make(opening, contradicted);
+      if (is_new) entry->execution = make(opening, contradicted);
     } catch (...) {
       const std::scoped_lock lock(mutex_);
       const auto found = opened_.find(opening);
       if (found != opened_.end() && found->second == entry) opened_.erase(found);
       throw;
     }
-    if (options_.warn && !opening.wrong.empty())
-      options_.warn(fmt::format("{}: what is given counts", describe(contradicted, opening.wrong, extents)));
+    execution = entry->execution;
   }
-  const std::scoped_lock lock(mutex_);
-  newest_opened_ = entry->execution;
-  newest_is_declared_ = false;
-  return entry->execution;
+  {
+    const std::scoped_lock lock(mutex_);
+    entry->last_use = ++uses_;
+    // Only what could be made pushes another out.
+    while (opened_.size() > kMost) {
+      const auto oldest =
+          std::ranges::min_element(opened_, {}, [](const auto& known) { return known.second->last_use; });
+      given_up.push_back(std::move(oldest->second));
+      opened_.erase(oldest);
+    }
+    newest_opened_ = execution;
+    newest_is_declared_ = false;
+  }
+  if (is_new && options_.warn && !opening.wrong.empty())
+    options_.warn(fmt::format("{}: what is given counts", describe(contradicted, opening.wrong, extents)));
+  return execution;
 }
 
 std::shared_ptr<Execution> Executions::newest() const {

@@ -1,4 +1,7 @@
 // Extents that a model declares for its inputs and that a run contradicts: what is given counts.
+#include <atomic>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
@@ -122,6 +125,41 @@ TEST_P(DeclaredExtents, EveryContradictionIsRight) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("dimension n is 2 by input a and 1 by input b"));
   }
+}
+
+// Some of these contradict in ways of their own, some not at all, and one can be run in no way.
+TEST_P(DeclaredExtents, ManyThreadsContradictAtOnce) {
+  ModelBuilder model = biased();
+  model.input("z", {1, 1, 2});
+  model.node("Neg", {"z"}, {"n"});
+  model.output("n");
+  Options options;
+  options.kernels = GetParam();
+  const Session session = e2e::load(model, std::move(options));
+  std::atomic<int> wrong = 0;
+  const auto work = [&](int thread) {
+    for (int i = 0; i < 30; ++i) {
+      const std::int64_t rows = 1 + (thread + i) % 3, a = 1 + i % 2, b = 1 + thread % 2;
+      const auto value = static_cast<float>(thread * 100 + i);
+      const auto filled = [&](const Extents& extents, std::int64_t count) {
+        return floats(extents, std::vector<float>(static_cast<std::size_t>(count), value));
+      };
+      const Tensor z = filled({a, b, 2}, a * b * 2);
+      const auto got = session.run({{"x", filled({rows, 3}, rows * 3)}, {"z", z}});
+      if (got[0].extents() != Extents{rows, 3} || elements(got[0]).back() != value + 30) ++wrong;
+      if (got[1].extents() != z.extents() || elements(got[1]).back() != -value) ++wrong;
+      try {
+        session.run({{"x", filled({rows, 4}, rows * 4)}, {"z", z}});
+        ++wrong;
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::Caller) ++wrong;
+      }
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 8; ++thread) threads.emplace_back(work, thread);
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, DeclaredExtents,
