@@ -88,6 +88,28 @@ std::string list(const std::vector<ValueInfo>& inputs) {
                list(inputs), defaults.empty() ? "" : "; with a default value: " + list(defaults));
 }
 
+// Positions by name; most callers keep the order.
+class Positions {
+ public:
+  explicit Positions(const std::vector<ValueInfo>& infos) : infos_(infos) {}
+
+  std::optional<std::size_t> find(const std::string& name) {
+    const auto middle = infos_.begin() + static_cast<std::ptrdiff_t>(next_);
+    auto found = std::ranges::find(middle, infos_.end(), name, &ValueInfo::name);
+    if (found == infos_.end()) {
+      found = std::ranges::find(infos_.begin(), middle, name, &ValueInfo::name);
+      if (found == middle) return std::nullopt;
+    }
+    const auto position = static_cast<std::size_t>(found - infos_.begin());
+    next_ = position + 1;
+    return position;
+  }
+
+ private:
+  const std::vector<ValueInfo>& infos_;
+  std::size_t next_ = 0;
+};
+
 template <typename Named>
 Arguments in_model_order(const std::vector<ValueInfo>& inputs, const std::vector<ValueInfo>& defaults,
                          std::span<const Named> given) {
@@ -95,23 +117,14 @@ Arguments in_model_order(const std::vector<ValueInfo>& inputs, const std::vector
   arguments.data.resize(inputs.size());
   std::vector<bool> seen(inputs.size(), false);
   std::map<std::size_t, Datum> replaced;
-  const auto find = [](const std::vector<ValueInfo>& infos, std::size_t from, const std::string& name) {
-    const auto begin = infos.begin() + static_cast<std::ptrdiff_t>(from);
-    const auto found = std::ranges::find(begin, infos.end(), name, &ValueInfo::name);
-    return found == infos.end() ? std::nullopt
-                                : std::optional(static_cast<std::size_t>(found - infos.begin()));
-  };
-  std::size_t next = 0;  // most callers keep the order
+  Positions of_inputs(inputs), of_defaults(defaults);
   for (const Named& named : given) {
-    std::optional<std::size_t> input = find(inputs, next, named.name);
-    if (!input) input = find(inputs, 0, named.name);
     bool again = false;
-    if (input) {
+    if (const auto input = of_inputs.find(named.name)) {
       again = seen[*input];
       seen[*input] = true;
       arguments.data[*input] = content(named);
-      next = *input + 1;
-    } else if (const auto position = find(defaults, 0, named.name)) {
+    } else if (const auto position = of_defaults.find(named.name)) {
       again = !replaced.emplace(*position, content(named)).second;
     } else {
       refuse_name(named.name, inputs, defaults);
