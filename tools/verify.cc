@@ -304,7 +304,9 @@ void add_verify(CLI::App& app, const GlobalOptions& global, int& exit_status) {
   CLI::App* command = app.add_subcommand(
       "verify", "run folders in the ONNX test layout, recursively, and compare the outputs");
   command->footer(
-      "A test is a folder with model.onnx and test_data_set_N/{input_K.pb,output_K.pb}. It passes if\n"
+      "A test is a folder with model.onnx and test_data_set_N/{input_K.pb,output_K.pb}. Inputs beyond those "
+      "that\n"
+      "the model needs replace default values, by the names in the files. It passes if\n"
       "|got - want| <= atol + rtol * |want| for every element. One line for each test that does not pass "
       "(with\n"
       "--verbose: for each); the last line counts; exit status 1 if one failed.\n");
