@@ -26,24 +26,32 @@ Tensor counter(const Graph& body, std::size_t input, DType dtype, T value) {
   return tensor;
 }
 
-// What iterations gave for one output, along `axis`. After none, extents that the body leaves open are 0.
-Tensor gathered(const Call& call, const Graph& body, std::size_t output, std::vector<Tensor> slices,
-                std::int64_t axis_given, bool backwards) {
-  if (!slices.empty()) {
-    for (const Tensor& slice : slices) {
-      expect_extents("what an iteration gives for a scanned output", slice, slices[0].extents());
-    }
-    if (backwards) std::reverse(slices.begin(), slices.end());
-    return stacked(call, slices, normalized_axis(axis_given, slices[0].rank() + 1));
+// What iterations gave for one output, side by side along a new axis.
+Tensor gathered(const Call& call, std::vector<Tensor> slices, std::int64_t axis, bool backwards) {
+  for (const Tensor& slice : slices) {
+    expect_extents("what an iteration gives for a scanned output", slice, slices[0].extents());
   }
-  const graph::Value& value = body.value(body.outputs[output]);
-  Extents extents;
-  if (value.shape) {
-    for (const graph::Dim& dim : *value.shape) extents.push_back(dim.is_constant() ? dim.constant() : 0);
-  }
+  if (backwards) std::reverse(slices.begin(), slices.end());
+  return stacked(call, slices, normalized_axis(axis, slices[0].rank() + 1));
+}
+
+// The same after no iteration; `first` are the extents of what the first one would have taken.
+Tensor gathered_none(const Call& call, const Graph& body, std::size_t output, const InputExtents& first,
+                     std::int64_t axis_given) {
+  Extents extents = extents_without_running(body, output, first);
   const std::size_t axis = normalized_axis(axis_given, static_cast<std::int64_t>(extents.size()) + 1);
   extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(axis), 0);
-  return {call.promoted(value.dtype), extents};
+  return {call.promoted(body.value(body.outputs[output]).dtype), std::move(extents)};
+}
+
+void append_extents(InputExtents& extents, std::span<const Datum> data) {
+  for (const Datum& datum : data)
+    extents.push_back(datum.is_tensor() ? std::optional(datum.tensor().extents()) : std::nullopt);
+}
+
+Extents without_axis(Extents extents, std::size_t axis) {
+  extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
+  return extents;
 }
 
 std::int64_t entry(const Call& call, std::string_view attribute, std::size_t index) {
@@ -88,11 +96,25 @@ class ScanWalk {
       state = std::move(outputs);
     }
     for (std::size_t i = 0; i < slices_.size(); ++i) {
-      state.emplace_back(gathered(call_, body_, states_ + i, std::move(slices_[i]),
-                                  entry(call_, "scan_output_axes", i),
-                                  entry(call_, "scan_output_directions", i) != 0));
+      const std::int64_t axis = entry(call_, "scan_output_axes", i);
+      const bool backwards = entry(call_, "scan_output_directions", i) != 0;
+      state.emplace_back(*length > 0 ? gathered(call_, std::move(slices_[i]), axis, backwards)
+                                     : gathered_none(call_, body_, states_ + i,
+                                                     first_inputs(state, scanned, axes, captures), axis));
     }
     return state;
+  }
+
+  // Extents of what an iteration takes.
+  InputExtents first_inputs(std::span<const Datum> states, std::span<const Tensor> scanned,
+                            std::span<const std::size_t> axes, std::span<const Datum> captures) const {
+    InputExtents extents;
+    append_extents(extents, states.first(states_));
+    for (std::size_t i = 0; i < scanned.size(); ++i) {
+      extents.emplace_back(without_axis(scanned[i].extents(), axes[i]));
+    }
+    append_extents(extents, captures);
+    return extents;
   }
 
   // Inputs may have more slices than the length says.
@@ -155,7 +177,21 @@ void scan_batch(Call& call, const Graph& body, std::size_t states) {
     }
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (call.wants(i)) call.outputs[i] = gathered(call, body, i, std::move(results[i]), 0, false);
+    if (call.wants(i) && batch > 0) call.outputs[i] = gathered(call, std::move(results[i]), 0, false);
+  }
+  if (batch > 0) return;
+  InputExtents first;
+  for (std::size_t i = 1; i <= given; ++i) {
+    first.emplace_back(without_axis(call.input(i).extents(), 0));
+    if (i > states) first.back()->erase(first.back()->begin());
+  }
+  append_extents(first, captures);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!call.wants(i)) continue;
+    Extents extents = extents_without_running(body, i, first);
+    if (i >= states) extents.insert(extents.begin(), longest);
+    extents.insert(extents.begin(), 0);
+    call.outputs[i] = Tensor(call.promoted(body.value(body.outputs[i]).dtype), std::move(extents));
   }
 }
 
@@ -192,8 +228,12 @@ void loop(Call& call) {
     outputs.erase(outputs.begin());
     state = std::move(outputs);
   }
+  InputExtents first = {Extents(), Extents()};
+  append_extents(first, state);
+  append_extents(first, captures);
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    state.emplace_back(gathered(call, body, 1 + carried + i, std::move(slices[i]), 0, false));
+    state.emplace_back(slices[i].empty() ? gathered_none(call, body, 1 + carried + i, first, 0)
+                                         : gathered(call, std::move(slices[i]), 0, false));
   }
   call.outputs = std::move(state);
 }

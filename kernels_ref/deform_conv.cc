@@ -41,7 +41,8 @@ std::vector<WindowAxis> window_of(const Call& call, const Tensor& x, const Tenso
                .pad_begin = pads[k],
                .pad_end = pads[rank + k]};
     const std::int64_t room = axes[k].input + pads[k] + pads[rank + k] - axes[k].reach();
-    axes[k].output = std::max<std::int64_t>(floor_divide(room, axes[k].stride) + 1, 0);
+    axes[k].output = floor_divide(room, axes[k].stride) + 1;
+    expect_positions(axes[k], 2 + k);
   }
   return axes;
 }

@@ -178,7 +178,7 @@ void leaky_relu(Call& call) {
 }
 void thresholded_relu(Call& call) {
   const double alpha = number(call.node, "alpha");
-  map<Floats>(call, [=]<typename T>(T x) { return x <= static_cast<T>(alpha) ? T{0} : x; });
+  map<Floats>(call, [=]<typename T>(T x) { return x > static_cast<T>(alpha) ? x : T{0}; });
 }
 void elu(Call& call) {
   const double alpha = number(call.node, "alpha");
@@ -218,10 +218,7 @@ void softplus(Call& call) {
   map_floats(call, [](auto x) { return softplus_of(x); });
 }
 void softsign(Call& call) {
-  map<Floats>(call, []<typename T>(T x) {
-    if (std::isinf(x)) return std::copysign(T{1}, x);
-    return x / (1 + std::abs(x));
-  });
+  map<Floats>(call, [](auto x) { return x / (1 + std::abs(x)); });
 }
 void mish(Call& call) {
   map_floats(call, []<typename T>(T x) {
@@ -246,7 +243,7 @@ void shrink(Call& call) {
     const Wide value = static_cast<Wide>(x), b = static_cast<Wide>(bias), l = static_cast<Wide>(lambda);
     if (value < -l) return convert<T>(value + b);
     if (value > l) return convert<T>(value - b);
-    return is_nan_element(value) ? x : T{0};
+    return T{0};
   });
 }
 

@@ -11,6 +11,7 @@
 #include "kernels_ref/arguments.h"
 #include "kernels_ref/bodies.h"
 #include "kernels_ref/kernels.h"
+#include "kernels_ref/pieces.h"
 
 namespace kiln::reference {
 namespace {
@@ -167,7 +168,8 @@ void greedy_search(Call& call) {
     append(inputs, call, captures, captures + (starts ? first : next).captures);
     std::vector<Datum> outputs = run(call, starts ? first : next, std::move(inputs));
     const Tensor& logits = outputs[0].tensor();
-    if (logits.rank() != 3 || logits.extents()[0] != batch || logits.extents()[1] < 1) {
+    if (logits.rank() != 3 || logits.extents()[0] != batch || logits.extents()[1] < 1 ||
+        logits.extents()[2] < 1) {
       throw_caller(ErrorCode::ShapeMismatch,
                    "the decoder gives logits of {}, expected {} x tokens x vocabulary",
                    to_string(logits.extents()), batch);
@@ -175,12 +177,10 @@ void greedy_search(Call& call) {
     const auto vocabulary = static_cast<std::size_t>(logits.extents()[2]);
     expect_mask("vocab_mask", rules.mask, vocabulary);
     expect_mask("prefix_vocab_mask", rules.prefix_mask, sequences.size() * vocabulary);
-    std::vector<double> numbers = to_numbers(logits);
-    const std::size_t tokens = static_cast<std::size_t>(logits.extents()[1]);
+    std::vector<double> numbers = to_numbers(piece(call, logits, 1, logits.extents()[1] - 1, 1));
     std::vector<Tokens> chosen;
     for (std::size_t b = 0; b < sequences.size(); ++b) {
-      const std::span<double> scores =
-          std::span(numbers).subspan(((b + 1) * tokens - 1) * vocabulary, vocabulary);
+      const std::span<double> scores = std::span(numbers).subspan(b * vocabulary, vocabulary);
       bend(rules, sequences[b], scores);
       for (std::size_t i = 0; starts && i < vocabulary && !rules.prefix_mask.empty(); ++i) {
         if (rules.prefix_mask[b * vocabulary + i] == 0) scores[i] = kNever;

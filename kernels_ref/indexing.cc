@@ -47,7 +47,7 @@ void arg_reduce(Call& call, Better better) {
   }
   Tensor& y = call.output(0, DType::I64, std::move(extents));
   if (view.extent == 0 && y.elements() > 0) {
-    throw_caller(ErrorCode::InvalidArgument, "there is no extreme element along the empty axis {}", axis);
+    throw_caller(ErrorCode::ShapeMismatch, "there is no extreme element along the empty axis {}", axis);
   }
   dispatch(Numbers{}, x.dtype(), [&]<typename T>() {
     const T* from = x.as<T>().data();

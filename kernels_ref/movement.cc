@@ -1,6 +1,7 @@
 // Operators that place elements of their inputs elsewhere by a fixed index map.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels_ref/arguments.h"
@@ -72,8 +73,9 @@ Extents squeezed_extents(const Tensor& x, const Call& call) {
   return extents;
 }
 
+// A -1 is what is left of the axes that are not copied.
 Extents reshaped_extents(const Tensor& x, const std::vector<std::int64_t>& shape, bool allow_zero) {
-  Extents extents;
+  Extents extents, rest = x.extents();
   std::int64_t known = 1;
   std::ptrdiff_t open = -1;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
@@ -83,8 +85,10 @@ Extents reshaped_extents(const Tensor& x, const std::vector<std::int64_t>& shape
         throw_caller(ErrorCode::ShapeMismatch, "0 at axis {} copies an extent that {} lacks", axis,
                      to_string(x.extents()));
       }
-      extent = x.extents()[axis];
-    } else if (extent == -1 && open < 0) {
+      extents.push_back(std::exchange(rest[axis], 1));
+      continue;
+    }
+    if (extent == -1 && open < 0) {
       open = static_cast<std::ptrdiff_t>(axis);
       extent = 1;
     } else if (extent < 0) {
@@ -96,11 +100,12 @@ Extents reshaped_extents(const Tensor& x, const std::vector<std::int64_t>& shape
     known = *next;
   }
   if (open >= 0) {
-    if (known == 0 || x.elements() % known != 0) {
+    const std::int64_t left = element_count(rest);
+    if (known == 0 || left % known != 0) {
       throw_caller(ErrorCode::ShapeMismatch, "cannot reshape {} to {}", to_string(x.extents()),
                    to_string(shape));
     }
-    extents[static_cast<std::size_t>(open)] = x.elements() / known;
+    extents[static_cast<std::size_t>(open)] = left / known;
   }
   return extents;
 }
@@ -147,6 +152,9 @@ void identity(Call& call) { call.output_view(0, call.input(0), call.input(0).ext
 
 void reshape(Call& call) {
   const Tensor& x = call.input(0);
+  // Where shape arithmetic led to an extent of 0, its number no longer tells that from an axis to copy.
+  if (x.elements() == 0 && !call.outputs.empty() && call.outputs[0].is_tensor())
+    return call.output_view(0, x, call.outputs[0].tensor().extents());
   const bool allow_zero = integer(call.node, "allowzero") != 0;
   call.output_view(0, x, reshaped_extents(x, call.input(1).to_integers(), allow_zero));
 }

@@ -43,7 +43,7 @@ double sigmoid(double x, double, double) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x, double, double) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 double softsign(double x, double, double) { return x / (1 + std::abs(x)); }
 double tanh(double x, double, double) { return std::tanh(x); }
-double thresholded_relu(double x, double alpha, double) { return x <= alpha ? 0 : x; }
+double thresholded_relu(double x, double alpha, double) { return x > alpha ? x : 0; }
 
 constexpr ActivationRow kActivations[] = {
     {"affine", affine, true, true, 1, 0},

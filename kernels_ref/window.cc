@@ -29,6 +29,13 @@ std::vector<std::int64_t> window_attribute(const graph::Node& node, std::string_
   return {given.begin(), given.end()};
 }
 
+void expect_positions(const WindowAxis& axis, std::size_t number) {
+  if (axis.output >= 1) return;
+  throw_caller(ErrorCode::ShapeMismatch,
+               "a window of {} elements does not fit in axis {} with {} elements, padded by {} and {}",
+               axis.reach(), number, axis.input, axis.pad_begin, axis.pad_end);
+}
+
 std::vector<WindowAxis> window_axes(const graph::Node& node, std::span<const std::int64_t> spatial,
                                     std::span<const std::int64_t> kernel, bool ceil_mode) {
   const std::size_t rank = spatial.size();
@@ -65,7 +72,7 @@ std::vector<WindowAxis> window_axes(const graph::Node& node, std::span<const std
     axis.output = (ceil_mode ? ceil_divide(room, axis.stride) : floor_divide(room, axis.stride)) + 1;
     // A last window that would start in the padding at the end is left out.
     if (ceil_mode && (axis.output - 1) * axis.stride >= axis.input + axis.pad_begin) --axis.output;
-    axis.output = std::max<std::int64_t>(axis.output, 0);
+    expect_positions(axis, 2 + k);
   }
   return axes;
 }

@@ -28,6 +28,9 @@ struct WindowAxis {
 std::vector<WindowAxis> window_axes(const graph::Node& node, std::span<const std::int64_t> spatial,
                                     std::span<const std::int64_t> kernel, bool ceil_mode);
 
+// Throws Error (caller, shape_mismatch) if the window fits nowhere on its axis, which is axis `number`.
+void expect_positions(const WindowAxis& axis, std::size_t number);
+
 // The attribute, or `count` times `otherwise` if absent. Throws Error (caller) if of another length or if an
 // element is below `minimum`.
 std::vector<std::int64_t> window_attribute(const graph::Node& node, std::string_view attribute,

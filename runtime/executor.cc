@@ -10,6 +10,7 @@
 
 #include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
+#include "ir/graph/guards.h"
 #include "kernels_ref/reference.h"
 #include "runtime/float_state.h"
 #include "runtime/operands.h"
@@ -102,7 +103,7 @@ class Run {
     std::size_t region = plan_.first.next_region;
     bind_made_sizes();
     for (std::uint32_t number = 1; region < model_.regions().size(); ++number) {
-      check_guards(graph_, bindings_);
+      graph::check_guards(graph_, bindings_);
       allocate_outputs();
       const Segment segment = make_segment(model_, region, number, bindings_, placements);
       run_segment(segment);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
 
 namespace kiln::runtime {
@@ -87,6 +88,7 @@ std::optional<Extents> try_extents(const graph::Graph& graph, graph::ValueId id,
                      *extent);
       extents.push_back(*extent);
     }
+    byte_size(value.dtype, element_count(extents));  // throws if it is beyond 64 bits
     return extents;
   } catch (Error& error) {
     if (value.producer) {

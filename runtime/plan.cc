@@ -8,6 +8,7 @@
 
 #include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
+#include "ir/graph/guards.h"
 #include "runtime/memory_plan.h"
 #include "runtime/operands.h"
 
@@ -367,23 +368,9 @@ Segment make_segment(const Model& model, std::size_t first_region, std::uint32_t
   return SegmentPlanner(model, segment, bindings, placements).plan(first_region);
 }
 
-void check_guards(const Graph& graph, std::span<const std::int64_t> bindings) {
-  for (const graph::Guard& guard : graph.guards) {
-    try {
-      const auto left = guard.left.try_evaluate(bindings), right = guard.right.try_evaluate(bindings);
-      if (left && right && *left != *right) {
-        throw_caller(ErrorCode::ShapeMismatch, "sizes {} and {} differ where the model needs them equal",
-                     *left, *right);
-      }
-    } catch (Error& error) {
-      throw error.with("where", guard.reason);
-    }
-  }
-}
-
 Plan make_plan(const Model& model, graph::Bindings bindings) {
   Plan plan{.bindings = std::move(bindings), .first = {}, .placements = {}};
-  check_guards(model.graph(), plan.bindings);
+  graph::check_guards(model.graph(), plan.bindings);
   if (!model.regions().empty()) plan.first = make_segment(model, 0, 0, plan.bindings, plan.placements);
   for (const CompiledRegion& region : model.regions()) {
     if (region.falls_back()) plan.fallback_nodes += static_cast<std::int64_t>(region.region.nodes.size());

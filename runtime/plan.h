@@ -76,9 +76,6 @@ Plan make_plan(const Model& model, graph::Bindings bindings);
 Segment make_segment(const Model& model, std::size_t first_region, std::uint32_t segment,
                      std::span<const std::int64_t> bindings, Placements& placements);
 
-// Checks the Guards whose Symbols are bound; throws Error (caller, shape_mismatch).
-void check_guards(const graph::Graph& graph, std::span<const std::int64_t> bindings);
-
 // The text of `kiln explain --stage plan`.
 std::string to_text(const Plan& plan, const Model& model);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/graph/operands.h"
+#include "ir/graph/slice.h"
 
 namespace kiln::runtime {
 namespace {
@@ -39,20 +40,6 @@ std::optional<Layout> reshape_layout(const Graph& graph, const Node& node, const
   return with_strides(input, std::move(*strides), input.offset);
 }
 
-// The first index of a slice with a positive step, as ONNX clamps it; nothing if its sign cannot be told.
-std::optional<Dim> slice_start(const Dim& start, const Dim& extent) {
-  if (start.is_at_least(0)) return min(start, extent);
-  if (start.is_constant()) return max(extent + start, 0);
-  return std::nullopt;
-}
-
-// A negative step counts down from the clamped start; only constants tell which element comes first.
-std::optional<Dim> reversed_slice_start(const Dim& start, const Dim& extent) {
-  if (!start.is_constant()) return std::nullopt;
-  const std::int64_t first = start.constant();
-  return first >= 0 ? min(start, extent - 1) : max(extent + start, 0);
-}
-
 std::optional<Layout> slice_layout(const Graph& graph, const Node& node, const Layout& input) {
   const Shape& shape = *graph.value(node.inputs[0]).shape;
   const auto starts = known_elements(graph, node, 1);
@@ -63,19 +50,14 @@ std::optional<Layout> slice_layout(const Graph& graph, const Node& node, const L
   const bool steps_absent = node.inputs.size() <= 4 || !node.inputs[4];
   if ((!axes && !axes_absent) || (!steps && !steps_absent)) return std::nullopt;
   Layout result = with_strides(input, input.strides, input.offset);
-  // Bounds and steps beyond any extent say "from the end" or "no second element": these say so in few bits.
-  constexpr std::int64_t kFar = std::int64_t{1} << 31;
-  const auto nearer = [&](std::int64_t number) { return std::clamp(number, -kFar, kFar); };
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const std::int64_t axis = axes ? normalised_axis((*axes)[i], shape.size()) : static_cast<std::int64_t>(i);
-    const std::int64_t step = steps ? nearer((*steps)[i]) : 1;
+    const std::int64_t step = steps ? (*steps)[i] : 1;
     const auto k = static_cast<std::size_t>(axis);
-    const Dim& given = (*starts)[i];
-    const Dim bound = given.is_constant() ? Dim(nearer(given.constant())) : given;
-    const auto start = step > 0 ? slice_start(bound, shape[k]) : reversed_slice_start(bound, shape[k]);
-    if (!start) return std::nullopt;
-    result.offset = result.offset + *start * input.strides[k];
-    result.strides[k] = input.strides[k] * Dim(step);
+    const auto first = slice_first((*starts)[i], shape[k], step > 0);
+    if (!first) return std::nullopt;
+    result.offset = result.offset + *first * input.strides[k];
+    result.strides[k] = input.strides[k] * slice_step(step, shape[k]);
   }
   return result;
 }

@@ -273,6 +273,7 @@ Tensor TensorReader::read(const onnx::SparseTensorProto& proto) {
                    name(values.dtype()), storage_.max_dense_bytes);
     }
     Tensor dense(values.dtype(), extents);
+    std::vector<bool> given(static_cast<std::size_t>(elements));
     const auto index = indices.as<std::int64_t>();
     for (std::int64_t i = 0; i < count; ++i) {
       std::int64_t flat = linear ? index[static_cast<std::size_t>(i)] : 0;
@@ -287,6 +288,11 @@ Tensor TensorReader::read(const onnx::SparseTensorProto& proto) {
         throw_caller(ErrorCode::InvalidModel, "index {} of a sparse tensor is outside {}", i,
                      to_string(extents));
       }
+      if (given[static_cast<std::size_t>(flat)]) {
+        throw_caller(ErrorCode::InvalidModel, "index {} of a sparse tensor of {} names an element twice", i,
+                     to_string(extents));
+      }
+      given[static_cast<std::size_t>(flat)] = true;
       std::memcpy(dense.mutable_data() + flat * width, values.data() + i * width,
                   static_cast<std::size_t>(width));
     }

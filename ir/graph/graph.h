@@ -85,10 +85,12 @@ struct Symbol {
   SymbolSource source;
 };
 
-// An equality that shape inference assumed; checked when its Symbols are bound.
+// What shape inference assumed of two extents; checked when their Symbols are bound.
 struct Guard {
+  enum class Relation : std::uint8_t { Equal, AtLeast };
   Dim left, right;
   std::string reason;  // names node, op and axis, for the message
+  Relation relation = Relation::Equal;
 };
 
 class Graph {

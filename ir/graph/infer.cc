@@ -78,6 +78,16 @@ std::size_t Inference::normalized(std::int64_t axis, std::size_t rank, std::stri
   return static_cast<std::size_t>(axis < 0 ? axis + limit : axis);
 }
 
+std::set<std::size_t> Inference::axis_set(std::span<const std::int64_t> axes, std::size_t rank) const {
+  std::set<std::size_t> result;
+  for (const std::int64_t axis : axes) {
+    if (!result.insert(normalized(axis, rank, "an entry of axes")).second) {
+      fail(ErrorCode::InvalidModel, "axes lists {} twice", axis);
+    }
+  }
+  return result;
+}
+
 std::size_t Inference::normalize_axis(std::size_t rank) {
   const std::size_t axis = normalized(integer(node_, "axis"), rank);
   node_.attributes["axis"] = static_cast<std::int64_t>(axis);
@@ -131,14 +141,24 @@ void Inference::broadcasts_to(const Dim& got, const Dim& extent, std::string_vie
   add_guard(broadcast(got, extent), extent, what);
 }
 
+void Inference::at_least(const Dim& got, const Dim& low, std::string_view what) {
+  if ((got - low).is_at_least(0)) return;
+  if ((low - got).is_at_least(1)) {
+    fail(ErrorCode::ShapeMismatch, "{}: got {}, expected at least {}", what, text(got), text(low));
+  }
+  add_guard(got, low, what, Guard::Relation::AtLeast);
+}
+
 // Layers that repeat assume the same over and over: what one of the last Guards says is not said again.
-void Inference::add_guard(const Dim& left, const Dim& right, std::string_view what) {
+void Inference::add_guard(const Dim& left, const Dim& right, std::string_view what,
+                          Guard::Relation relation) {
   constexpr std::size_t kLookBack = 64;
   std::vector<Guard>& guards = graph_.guards;
   for (std::size_t i = guards.size(); i-- > 0 && guards.size() - i <= kLookBack;) {
-    if (guards[i].left == left && guards[i].right == right) return;
+    if (guards[i].left == left && guards[i].right == right && guards[i].relation == relation) return;
   }
-  guards.push_back({left, right, fmt::format("node \"{}\" ({}): {}", node_.name, name(node_.op), what)});
+  guards.push_back(
+      {left, right, fmt::format("node \"{}\" ({}): {}", node_.name, name(node_.op), what), relation});
 }
 
 std::string Inference::text(const Dim& dim) const {

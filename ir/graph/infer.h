@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,6 +59,8 @@ class Inference {
 
   // `axis` counted from the front; throws if it is not in [-rank, rank).
   std::size_t normalized(std::int64_t axis, std::size_t rank, std::string_view what = "axis") const;
+  // The same of a list; throws if it has an axis twice.
+  std::set<std::size_t> axis_set(std::span<const std::int64_t> axes, std::size_t rank) const;
   // The attribute "axis", replaced in the node by its normal form.
   std::size_t normalize_axis(std::size_t rank);
 
@@ -71,6 +74,8 @@ class Inference {
   Shape broadcast_shapes(const Shape& a, const Shape& b);
   // Adds a Guard that the extent is `extent` or 1, unless proved.
   void broadcasts_to(const Dim& got, const Dim& extent, std::string_view what);
+  // Adds a Guard that `got` is `low` or more, unless proved; throws if it is impossible.
+  void at_least(const Dim& got, const Dim& low, std::string_view what);
 
   template <typename... Args>
   [[noreturn]] void fail(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) const {
@@ -80,7 +85,8 @@ class Inference {
   std::string text(const Shape& shape) const;
 
  private:
-  void add_guard(const Dim& left, const Dim& right, std::string_view what);
+  void add_guard(const Dim& left, const Dim& right, std::string_view what,
+                 Guard::Relation relation = Guard::Relation::Equal);
 
   Graph& graph_;
   Node& node_;

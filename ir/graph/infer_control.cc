@@ -149,11 +149,18 @@ void infer_if(Graph& graph, Node& node) {
   const Body else_body(op, otherwise, {first, middle}), then_body(op, then, {middle, node.inputs.end()});
   expect_outputs(op, otherwise, node.outputs.size());
   expect_outputs(op, then, node.outputs.size());
+  const auto condition = op.elements(0);
+  const bool known = condition && condition->size() == 1 && condition->front().is_constant();
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const Value& a = then_body.output(i);
     const Value& b = else_body.output(i);
     set_type(op, i, a);
     if (op.has_output(i)) op.output(i).container = either(op, i, a, b);
+    if (known) {
+      const bool taken = condition->front() != Dim(0);
+      op.set_shape(i, taken ? then_body.outside(a, i) : else_body.outside(b, i));
+      continue;
+    }
     if (!a.shape || !b.shape || a.shape->size() != b.shape->size()) continue;
     Shape shape;
     for (std::size_t axis = 0; axis < a.shape->size(); ++axis) {

@@ -6,6 +6,7 @@
 
 #include "ir/base/checked_math.h"
 #include "ir/graph/infer.h"
+#include "ir/graph/slice.h"
 
 namespace kiln::graph {
 namespace {
@@ -209,11 +210,9 @@ std::optional<Elements> sliced(const Inference& op, const Known& x, const Extent
   Index first(x.extents.size(), 0), step(x.extents.size(), 1);
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const std::size_t axis = axes ? op.normalized((*axes)[i], x.extents.size()) : i;
-    const std::int64_t extent = x.extents[axis], start = std::max((*starts)[i], -INT64_MAX);
-    step[axis] = steps ? (*steps)[i] : 1;
-    // Where the result is not empty, clamping to the elements there are is exact for either direction.
-    first[axis] = std::clamp<std::int64_t>(start < 0 ? start + extent : start, 0,
-                                           std::max<std::int64_t>(extent - 1, 0));
+    const std::int64_t extent = x.extents[axis], given = steps ? (*steps)[i] : 1;
+    step[axis] = slice_step(given, extent).constant();
+    first[axis] = slice_first((*starts)[i], extent, given > 0)->constant();
   }
   return for_each_index(extents, [&](const Index& index) -> std::optional<Dim> {
     Index source(index.size());
@@ -263,7 +262,10 @@ std::optional<Elements> concatenated(const Inference& op, const Node& node, cons
 
 std::optional<Elements> reduced(const Inference& op, const Node& node, const Known& x,
                                 const Extents& extents) {
-  if (x.elements.empty() || (op.has_input(1) && !op.constants(1))) return std::nullopt;
+  if (op.has_input(1) && !op.constants(1)) return std::nullopt;
+  if (x.elements.empty() && node.op == OpKind::ReduceProd)
+    return Elements(static_cast<std::size_t>(kiln::element_count(extents)), 1);
+  if (x.elements.empty()) return std::nullopt;
   // All elements into one, or each for itself; partial reductions are not shape arithmetic.
   if (kiln::element_count(extents) != 1) return std::nullopt;
   Dim result = x.elements[0];

@@ -135,14 +135,8 @@ void infer_center_crop_pad(Graph& graph, Node& node) {
   std::iota(axes.begin(), axes.end(), std::size_t{0});
   if (has(node, "axes")) {
     axes.clear();
-    for (const std::int64_t axis : integers(node, "axes")) {
-      axes.push_back(op.normalized(axis, x->size(), "an entry of axes"));
-    }
-  }
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (std::count(axes.begin(), axes.end(), axes[i]) > 1) {
-      op.fail(ErrorCode::InvalidModel, "axis {} is listed twice", axes[i]);
-    }
+    op.axis_set(integers(node, "axes"), x->size());
+    for (const std::int64_t axis : integers(node, "axes")) axes.push_back(op.normalized(axis, x->size()));
   }
   if (list) op.same((*list)[0], static_cast<std::int64_t>(axes.size()), "elements of shape");
   Shape y = *x;

@@ -16,7 +16,8 @@ std::optional<std::vector<std::size_t>> listed_axes(Inference& op, std::size_t o
   const std::optional<std::vector<std::int64_t>> given = op.constants(operand);
   if (!given) return std::nullopt;
   axes.clear();
-  for (const std::int64_t axis : *given) axes.push_back(op.normalized(axis, rank, "an entry of axes"));
+  op.axis_set(*given, rank);
+  for (const std::int64_t axis : *given) axes.push_back(op.normalized(axis, rank));
   return axes;
 }
 
@@ -232,9 +233,10 @@ void infer_resize(Graph& graph, Node& node) {
     std::iota(all.begin(), all.end(), 0);
     node.attributes.emplace("axes", std::move(all));
   }
+  op.axis_set(integers(node, "axes"), x->size());
   std::vector<std::int64_t> axes;
   for (const std::int64_t axis : integers(node, "axes")) {
-    axes.push_back(static_cast<std::int64_t>(op.normalized(axis, x->size(), "an entry of axes")));
+    axes.push_back(static_cast<std::int64_t>(op.normalized(axis, x->size())));
   }
   node.attributes["axes"] = axes;
   const std::optional<std::vector<Dim>> sizes = op.elements(3);

@@ -66,7 +66,7 @@ void infer_reduce(Graph& graph, Node& node) {
       if (keep) op.set_shape(0, op.fresh_shape(0, x->size()));
       return;
     }
-    for (const std::int64_t axis : *given) axes.insert(op.normalized(axis, x->size()));
+    axes = op.axis_set(*given, x->size());
   }
   if (axes.empty() && integer(node, "noop_with_empty_axes") == 0) axes = all_axes(x->size());
   op.set_shape(0, reduced(*x, axes, keep));
@@ -75,7 +75,13 @@ void infer_reduce(Graph& graph, Node& node) {
 void infer_arg_reduce(Graph& graph, Node& node) {
   Inference op(graph, node);
   const std::optional<Shape>& x = op.shape_of_rank(0, 1);
-  if (x) op.set_shape(0, reduced(*x, {op.normalize_axis(x->size())}, integer(node, "keepdims") != 0));
+  if (!x) return;
+  const std::size_t axis = op.normalize_axis(x->size());
+  const Shape y = reduced(*x, {axis}, integer(node, "keepdims") != 0);
+  // Each result is the index of an element.
+  if (!(*x)[axis].is_at_least(1))
+    op.at_least((*x)[axis], min(element_count(y), 1), "elements along the axis");
+  op.set_shape(0, y);
 }
 
 void infer_along_axis(Graph& graph, Node& node) {

@@ -20,6 +20,17 @@ std::optional<double> scalar(const Inference& op, std::size_t operand) {
   return std::nullopt;
 }
 
+// How many numbers a Range has; nothing if a tensor cannot have as many. In unsigned arithmetic the distance
+// of any two i64 fits.
+std::optional<std::int64_t> range_length(std::int64_t start, std::int64_t limit, std::int64_t delta) {
+  if (delta > 0 ? start >= limit : start <= limit) return 0;
+  const auto from = static_cast<std::uint64_t>(start), to = static_cast<std::uint64_t>(limit),
+             step = static_cast<std::uint64_t>(delta);
+  const std::uint64_t length = delta > 0 ? (to - from - 1) / step + 1 : (from - to - 1) / (0 - step) + 1;
+  if (length > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
+  return static_cast<std::int64_t>(length);
+}
+
 }  // namespace
 
 void infer_shape(Graph& graph, Node& node) {
@@ -89,7 +100,17 @@ void infer_range(Graph& graph, Node& node) {
   if (start && limit && delta) {
     const Dim& step = (*delta)[0];
     if (step == Dim(0)) op.fail(ErrorCode::InvalidModel, "delta is 0");
-    op.set_shape(0, Shape{max(ceildiv((*limit)[0] - (*start)[0], step), 0)});
+    const Dim &from = (*start)[0], &to = (*limit)[0];
+    if (from.is_constant() && to.is_constant() && step.is_constant()) {
+      const auto length = range_length(from.constant(), to.constant(), step.constant());
+      if (!length) {
+        op.fail(ErrorCode::LimitExceeded, "the range from {} to {} by {} is too long", op.text(from),
+                op.text(to), op.text(step));
+      }
+      op.set_shape(0, Shape{*length});
+      return;
+    }
+    op.set_shape(0, Shape{max(ceildiv(to - from, step), 0)});
     return;
   }
   const std::optional<double> from = scalar(op, 0), to = scalar(op, 1), by = scalar(op, 2);

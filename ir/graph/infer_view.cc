@@ -3,8 +3,8 @@
 #include <numeric>
 #include <set>
 
-#include "ir/base/checked_math.h"
 #include "ir/graph/infer.h"
+#include "ir/graph/slice.h"
 
 namespace kiln::graph {
 namespace {
@@ -20,50 +20,6 @@ std::optional<std::size_t> list_length(Inference& op, std::size_t operand) {
   if (length > kMost)
     op.fail(ErrorCode::LimitExceeded, "input {} has {} entries, expected at most {}", operand, length, kMost);
   return static_cast<std::size_t>(length);
-}
-
-std::set<std::size_t> axis_set(const Inference& op, std::span<const std::int64_t> axes, std::size_t rank) {
-  std::set<std::size_t> result;
-  for (const std::int64_t axis : axes) {
-    if (!result.insert(op.normalized(axis, rank, "an entry of axes")).second) {
-      op.fail(ErrorCode::InvalidModel, "axes has {} twice", axis);
-    }
-  }
-  return result;
-}
-
-// Where a slice begins or ends along an axis of `extent` elements, inside [low, extent + high].
-std::optional<Dim> clamp_bound(const Dim& bound, const Dim& extent, std::int64_t low, std::int64_t high) {
-  if (bound.is_constant()) {
-    // Numbers this large mean "to the end".
-    if (bound.constant() >= INT32_MAX) return extent + high;
-    if (bound.constant() <= -INT32_MAX) return low;
-  }
-  if (bound.is_at_least(0)) return min(bound, extent + high);
-  if ((Dim(-1) - bound).is_at_least(0)) return max(bound + extent, low);
-  return std::nullopt;
-}
-
-// A slice that goes backwards begins at an element, the first one if `start` lies before it; there is none in
-// nothing.
-std::optional<Dim> clamp_last(const Dim& start, const Dim& extent) {
-  if (start.is_at_least(0)) return clamp_bound(start, extent, -1, -1);
-  const std::optional<Dim> clamped = clamp_bound(start, extent, 0, -1);
-  return clamped ? std::optional(min(*clamped, extent - 1)) : std::nullopt;
-}
-
-std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim& end, std::int64_t step) {
-  const bool forward = step > 0;
-  // No extent is as long, so that this far a step is as good as any, and its arithmetic stays in 64 bits.
-  constexpr std::int64_t kFar = std::int64_t{1} << 40;
-  step = std::clamp(step, -kFar, kFar);
-  const std::optional<Dim> from = forward ? clamp_bound(start, extent, 0, 0) : clamp_last(start, extent);
-  const std::optional<Dim> to = forward ? clamp_bound(end, extent, 0, 0) : clamp_bound(end, extent, -1, -1);
-  if (!from || !to) return std::nullopt;
-  // extent - min(start, extent), in the form that an end counted from the back gets.
-  if (forward && *to == extent && start.is_at_least(0)) return ceildiv(max(extent - start, 0), step);
-  if (forward) return max(ceildiv(*to - *from, step), 0);
-  return max(ceildiv(*from - *to, Dim(0) - Dim(step)), 0);
 }
 
 }  // namespace
@@ -85,7 +41,7 @@ void infer_transpose(Graph& graph, Node& node) {
   std::vector<std::int64_t> normal;
   for (const std::int64_t axis : perm)
     normal.push_back(static_cast<std::int64_t>(op.normalized(axis, rank, "perm")));
-  axis_set(op, normal, rank);
+  op.axis_set(normal, rank);
   Shape y;
   for (const std::int64_t axis : normal) {
     const auto from = static_cast<std::size_t>(axis);
@@ -128,16 +84,24 @@ void infer_reshape(Graph& graph, Node& node) {
     op.set_shape(0, y);
     return;
   }
-  const Dim total = element_count(*x);
-  if (open) {
-    y[*open] = 1;
-    const Dim known = element_count(y);
-    if (known == Dim(0)) {
-      op.fail(ErrorCode::ShapeMismatch, "shape {} leaves -1 open beside an extent of 0", op.text(*wanted));
-    }
-    y[*open] = floordiv(total, known);
+  if (!open) {
+    op.same(element_count(*x), element_count(y), "elements before and after");
+    op.set_shape(0, y);
+    return;
   }
-  op.same(total, element_count(y), "elements before and after");
+  // What is copied is the same on both sides, so that -1 is known even where it is 0.
+  Dim total = 1, known = 1;
+  for (std::size_t i = 0; i < std::max(x->size(), y.size()); ++i) {
+    const bool literal_zero = i < y.size() && (*wanted)[i] == Dim(0) && !zero_copies;
+    if (i < x->size() && i < y.size() && i != *open && y[i] == (*x)[i] && !literal_zero) continue;
+    if (i < x->size()) total = total * (*x)[i];
+    if (i < y.size() && i != *open) known = known * y[i];
+  }
+  if (known == Dim(0)) {
+    op.fail(ErrorCode::ShapeMismatch, "shape {} leaves -1 open beside an extent of 0", op.text(*wanted));
+  }
+  y[*open] = floordiv(total, known);
+  op.same(total, known * y[*open], "elements before and after");
   op.set_shape(0, y);
 }
 
@@ -168,7 +132,7 @@ void infer_squeeze(Graph& graph, Node& node) {
       if (count && *count <= x->size()) op.set_shape(0, op.fresh_shape(0, x->size() - *count));
       return;
     }
-    axes = axis_set(op, *given, x->size());
+    axes = op.axis_set(*given, x->size());
     for (const std::size_t axis : axes) op.same((*x)[axis], 1, "squeezed extent");
   } else {
     // Which axes go is known only if no other can turn out to be 1.
@@ -198,7 +162,7 @@ void infer_unsqueeze(Graph& graph, Node& node) {
     return;
   }
   const std::size_t rank = x->size() + given->size();
-  const std::set<std::size_t> axes = axis_set(op, *given, rank);
+  const std::set<std::size_t> axes = op.axis_set(*given, rank);
   Shape y;
   for (std::size_t i = 0, next = 0; i < rank; ++i) y.push_back(axes.contains(i) ? Dim(1) : (*x)[next++]);
   op.set_shape(0, y);
@@ -243,13 +207,13 @@ void infer_slice(Graph& graph, Node& node) {
       op.fail(ErrorCode::ShapeMismatch, "got {} starts, ends or steps for {} axes", *length, axes->size());
     }
   }
-  axis_set(op, *axes, x->size());
+  op.axis_set(*axes, x->size());
   Shape y = *x;
   for (std::size_t i = 0; i < axes->size(); ++i) {
     const std::size_t axis = op.normalized((*axes)[i], x->size(), "an entry of axes");
     std::optional<Dim> extent;
     if (steps && (*steps)[i] == 0) op.fail(ErrorCode::InvalidModel, "a step is 0");
-    if (starts && ends && steps) extent = sliced_extent((*x)[axis], (*starts)[i], (*ends)[i], (*steps)[i]);
+    if (starts && ends && steps) extent = slice_count((*starts)[i], (*ends)[i], (*x)[axis], (*steps)[i]);
     y[axis] = extent ? *extent : op.fresh(0, axis);
   }
   op.set_shape(0, y);

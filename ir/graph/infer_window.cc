@@ -89,14 +89,19 @@ void resolve_same_padding(Inference& op, Window& window, const Shape& x) {
   op.node().attributes["auto_pad"] = std::string("NOTSET");
 }
 
-Dim output_extent(const Window& window, std::size_t axis, const Dim& extent, bool ceil_mode) {
+// A window with explicit padding must fit in at least once.
+Dim output_extent(Inference& op, const Window& window, std::size_t axis, const Dim& extent, bool ceil_mode) {
   const std::int64_t stride = window.strides[axis];
   if (window.mode != AutoPad::None) return ceildiv(extent, stride);
   const std::int64_t begin = window.pads[axis], end = window.pads[window.rank() + axis];
   const Dim room = extent + begin + end - window.span(axis);
-  if (!ceil_mode) return floordiv(room, stride) + 1;
+  Dim positions = floordiv(room, stride) + 1;
   // A window that would start in the padding at the end is left out.
-  return min(ceildiv(room, stride) + 1, floordiv(extent + begin - 1, stride) + 1);
+  if (ceil_mode) positions = min(ceildiv(room, stride) + 1, floordiv(extent + begin - 1, stride) + 1);
+  op.at_least(positions, 1,
+              fmt::format("positions of a window of {} elements on axis {}, padded by {}", window.span(axis),
+                          2 + axis, begin + end));
+  return positions;
 }
 
 // The kernel's extents from the attribute, or those of the weights where they are known.
@@ -206,7 +211,8 @@ void infer_conv(Graph& graph, Node& node) {
   operands.expect_rank(op, kernel->size());
   resolve_same_padding(op, window, *x);
   Shape y = {(*x)[0], w ? (*w)[0] : op.fresh(0, 1)};
-  for (std::size_t i = 0; i < window.rank(); ++i) y.push_back(output_extent(window, i, (*x)[2 + i], false));
+  for (std::size_t i = 0; i < window.rank(); ++i)
+    y.push_back(output_extent(op, window, i, (*x)[2 + i], false));
   op.set_shape(0, y);
 }
 
@@ -263,7 +269,7 @@ void infer_pool(Graph& graph, Node& node) {
     resolve_same_padding(op, window, *x);
     y = {(*x)[0], (*x)[1]};
     const bool ceil_mode = integer(node, "ceil_mode") != 0;
-    for (std::size_t i = 0; i < rank; ++i) y.push_back(output_extent(window, i, (*x)[2 + i], ceil_mode));
+    for (std::size_t i = 0; i < rank; ++i) y.push_back(output_extent(op, window, i, (*x)[2 + i], ceil_mode));
   } else {
     y = op.fresh_shape(0, 2 + rank);
   }
@@ -361,7 +367,7 @@ void infer_deform_conv(Graph& graph, Node& node) {
   window.pads = complete(op, "pads", 2 * rank, 0, 0);
   Shape y = {x ? (*x)[0] : op.fresh(0, 0), w ? (*w)[0] : op.fresh(0, 1)};
   for (std::size_t i = 0; i < rank; ++i) {
-    y.push_back(x ? output_extent(window, i, (*x)[2 + i], false) : op.fresh(0, 2 + i));
+    y.push_back(x ? output_extent(op, window, i, (*x)[2 + i], false) : op.fresh(0, 2 + i));
   }
   for (const std::size_t operand : {2U, 4U}) {
     if (!op.has_input(operand)) continue;

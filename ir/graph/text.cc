@@ -47,7 +47,8 @@ class Printer {
     }
     for (const NodeId id : graph_.topological_order()) print_node(graph_.node(id));
     for (const Guard& guard : graph_.guards) {
-      line("guard {} == {} {}", dim(guard.left), dim(guard.right), quoted(guard.reason));
+      line("guard {} {} {} {}", dim(guard.left),
+           guard.relation == Guard::Relation::Equal ? "==" : ">=", dim(guard.right), quoted(guard.reason));
     }
     for (const ValueId id : graph_.outputs) line("output {}", value(id));
     return std::move(text_);

@@ -387,11 +387,10 @@ Expr NodeEmitter::result_of(const Node& node) {
     case OpKind::LeakyRelu:
       return select(tile::lt(x, 0), x * number(node, "alpha"), x);
     case OpKind::ThresholdedRelu:
-      return select(tile::le(x, number(node, "alpha")), 0, x);
+      return select(tile::gt(x, number(node, "alpha")), x, 0);
     case OpKind::Shrink: {
-      // NaN comes out of the last line.
       const double bias = number(node, "bias"), lambda = number(node, "lambd");
-      return select(tile::lt(x, -lambda), x + bias, select(tile::le(x, lambda), 0, x - bias));
+      return select(tile::lt(x, -lambda), x + bias, select(tile::gt(x, lambda), x - bias, 0));
     }
     case OpKind::Elu:
       return select(tile::lt(x, 0), expm1(x) * number(node, "alpha"), x);
@@ -417,11 +416,8 @@ Expr NodeEmitter::result_of(const Node& node) {
       return max(x, -1000) * tanh(softplus(x));
     case OpKind::Gelu:
       return apply(text(node, "approximate") == "tanh" ? Function::GeluTanh : Function::Gelu, {x});
-    case OpKind::Softsign: {
-      // The bound changes no result but that of an infinity.
-      const Expr bounded = max(min(x, 1e30), -1e30);
-      return bounded / (1.0 + abs(bounded));
-    }
+    case OpKind::Softsign:
+      return x / (1.0 + abs(x));
     case OpKind::IsInf: {
       const double infinity = std::numeric_limits<double>::infinity();
       const bool positive = integer(node, "detect_positive") != 0,

@@ -1,8 +1,6 @@
 #include <cstdint>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "ir/graph/operands.h"
 #include "runtime/passes/decompositions.h"
 
@@ -97,12 +95,6 @@ std::optional<ValueId> arg_extreme_as_reductions(Graph& graph, const Node& node)
   const auto axis = known_axis(graph, node);
   // Without an element there is no extreme one, as the operator itself says.
   if (!axis || axis->extent == Dim(0)) return std::nullopt;
-  if (!axis->extent.is_at_least(1)) {
-    graph.guards.push_back(
-        {.left = min(axis->extent, 1),
-         .right = 1,
-         .reason = fmt::format("{} {} needs an element along its axis", name(node.op), node.name)});
-  }
   const OpKind extreme = node.op == OpKind::ArgMax ? OpKind::ReduceMax : OpKind::ReduceMin;
   return index_of_extreme(graph, extreme, node.inputs[0], *axis, integer(node, "select_last_index") != 0,
                           integer(node, "keepdims"));

@@ -49,6 +49,23 @@ void with_sessions(const ModelBuilder& model, const std::function<void(const Ses
   }
 }
 
+// The same while dims are hidden, and while ranks are.
+void with_hidden_shapes(const ModelBuilder& model, const std::function<void(const Session&)>& check) {
+  with_sessions(model, check);
+  for (const KernelChoice kernels : {KernelChoice::Generated, KernelChoice::Reference}) {
+    for (const bool ranks : {false, true}) {
+      SCOPED_TRACE(::testing::Message()
+                   << "kernels " << static_cast<int>(kernels) << ", hidden " << (ranks ? "ranks" : "dims"));
+      Options options;
+      options.kernels = kernels;
+      options.threads = 2;
+      options.ignore_declared_dims = true;
+      options.ignore_declared_ranks = ranks;
+      check(load(model, options));
+    }
+  }
+}
+
 std::vector<float> ramp(std::size_t count) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), -2.0F);
@@ -96,10 +113,40 @@ TEST(Loop, CarriesAndGathers) {
         EXPECT_THAT(elements(got[0]), ElementsAreArray(state));
         EXPECT_THAT(elements(got[1]), ElementsAreArray(all));
         EXPECT_EQ(got[0].extents(), (Extents{n, 3}));
-        if (times > 0) {
-          EXPECT_EQ(got[1].extents(), (Extents{times, n, 3}));
-        }
+        EXPECT_EQ(got[1].extents(), (Extents{times, n, 3}));
       }
+    }
+  });
+}
+
+// What no iteration gives has the extents that one would have given, where these follow from what goes in.
+TEST(Loop, NoIterationGivesTheExtentsOfOne) {
+  ModelBuilder model(17);
+  model.input("m", {}, kInt64).input("s", {"n", 3}).input("x", {2, 3}).integers("zero", {}, {0});
+  model.integers("one", {}, {1});
+  auto& node = model.node("Loop", {"m", "", "s"}, {"last", "states", "joined", "turned", "counted"});
+  auto& body = graph_attribute(node, "body");
+  add_input(body, "i", kInt64, {});
+  add_input(body, "go", kBool, {});
+  add_input(body, "state", kFloat, {});
+  body.mutable_input(2)->mutable_type()->mutable_tensor_type()->clear_shape();
+  add_node(body, "Neg", {"state"}, {"next"});
+  set(add_node(body, "Concat", {"state", "x"}, {"both"}), "axis", std::int64_t{0});
+  set_integers(add_node(body, "Transpose", {"both"}, {"turn"}), "perm", {1, 0});
+  add_node(body, "Range", {"zero", "i", "one"}, {"count"});
+  add_node(body, "Identity", {"next"}, {"shown"});
+  add_outputs(body, {"go", "next", "shown", "both", "turn", "count"});
+  for (const char* output : {"last", "states", "joined", "turned", "counted"}) model.output(output);
+  with_hidden_shapes(model, [](const Session& session) {
+    for (const std::int64_t n : {0, 1, 4}) {
+      const auto got = session.run({{"m", Tensor::from_integer(0)},
+                                    {"s", Tensor(DType::F32, {n, 3})},
+                                    {"x", Tensor(DType::F32, {2, 3})}});
+      EXPECT_EQ(got[0].extents(), (Extents{n, 3}));
+      EXPECT_EQ(got[1].extents(), (Extents{0, n, 3}));
+      EXPECT_EQ(got[2].extents(), (Extents{0, n + 2, 3}));
+      EXPECT_EQ(got[3].extents(), (Extents{0, 3, n + 2}));
+      EXPECT_EQ(got[4].extents(), (Extents{0, 0}));  // only running would tell
     }
   });
 }
@@ -231,7 +278,7 @@ TEST(Scan, WalksAnyAxisInAnyDirection) {
     EXPECT_THAT(elements(got[1]), ElementsAre(6, 5, 3, 115, 111, 106));
     const auto none = session.run({{"start", floats({1}, {7})}, {"x", Tensor(DType::F32, {1, 0})}});
     EXPECT_THAT(elements(none[0]), ElementsAre(7));
-    EXPECT_EQ(none[1].elements(), 0);
+    EXPECT_EQ(none[1].extents(), (Extents{1, 0}));
   });
 }
 
@@ -255,6 +302,57 @@ TEST(Scan, HadABatchAndLengthsInOpset8) {
     EXPECT_THAT(elements(got[0]), ElementsAre(6, 14));
     EXPECT_EQ(got[1].extents(), (Extents{2, 3, 1}));
     EXPECT_THAT(elements(got[1]), ElementsAre(1, 3, 6, 14, 0, 0));
+  });
+}
+
+TEST(Scan, NoIterationGivesTheExtentsOfOne) {
+  ModelBuilder model(17);
+  model.input("start", {"n"}).input("x", {"n", 2, "t"});
+  auto& node = model.node("Scan", {"start", "x"}, {"last", "pairs", "states"});
+  set(node, "num_scan_inputs", std::int64_t{1});
+  set_integers(node, "scan_input_axes", {2});
+  set_integers(node, "scan_output_axes", {1, 0});
+  auto& body = graph_attribute(node, "body");
+  add_input(body, "state", kFloat, {});
+  add_input(body, "item", kFloat, {});
+  for (int i = 0; i < 2; ++i) body.mutable_input(i)->mutable_type()->mutable_tensor_type()->clear_shape();
+  add_node(body, "Neg", {"state"}, {"next"});
+  set(add_node(body, "Concat", {"item", "item"}, {"pair"}), "axis", std::int64_t{0});
+  add_node(body, "Identity", {"state"}, {"shown"});
+  add_outputs(body, {"next", "pair", "shown"});
+  for (const char* output : {"last", "pairs", "states"}) model.output(output);
+  with_hidden_shapes(model, [](const Session& session) {
+    for (const std::int64_t n : {0, 1, 4}) {
+      for (const std::int64_t t : {0, 3}) {
+        const auto got =
+            session.run({{"start", Tensor(DType::F32, {n})}, {"x", Tensor(DType::F32, {n, 2, t})}});
+        EXPECT_EQ(got[0].extents(), (Extents{n}));
+        EXPECT_EQ(got[1].extents(), (Extents{2 * n, t, 2}));
+        EXPECT_EQ(got[2].extents(), (Extents{t, n}));
+      }
+    }
+  });
+}
+
+TEST(Scan, AnEmptyBatchHasTheExtentsOfOneSequence) {
+  ModelBuilder model(8);
+  model.input("start", {"b", 3}).input("x", {"b", "t", 3});
+  auto& node = model.node("Scan", {"", "start", "x"}, {"total", "sums"});
+  set(node, "num_scan_inputs", std::int64_t{1});
+  auto& body = graph_attribute(node, "body");
+  add_input(body, "sum", kFloat, {3});
+  add_input(body, "item", kFloat, {3});
+  add_node(body, "Add", {"sum", "item"}, {"next"});
+  add_node(body, "Identity", {"next"}, {"shown"});
+  add_outputs(body, {"next", "shown"});
+  model.output("total").output("sums");
+  with_hidden_shapes(model, [](const Session& session) {
+    for (const auto& [batch, length] : {std::pair(0, 4), std::pair(2, 0), std::pair(0, 0), std::pair(2, 4)}) {
+      const auto got = session.run(
+          {{"start", Tensor(DType::F32, {batch, 3})}, {"x", Tensor(DType::F32, {batch, length, 3})}});
+      EXPECT_EQ(got[0].extents(), (Extents{batch, 3}));
+      EXPECT_EQ(got[1].extents(), (Extents{batch, length, 3}));
+    }
   });
 }
 

@@ -127,16 +127,35 @@ Tensor integers(const Extents& extents, const Tokens& values) {
   return Tensor::from(DType::I32, extents, std::span<const std::int32_t>(values));
 }
 
+Session load(const Search& search, bool own_first = false, KernelChoice kernels = KernelChoice::Generated) {
+  const std::string bytes = model_of(search, own_first).bytes();
+  Options options;
+  options.cache = "off";
+  options.kernels = kernels;
+  return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
+}
+
+// The sequences of prompts that are one behind the other in `prompt`.
+Tensor run(const Session& session, const Search& search, const Extents& extents, const Tokens& prompt,
+           std::int32_t length) {
+  const float penalty[] = {search.penalty};
+  return session.run({{"prompt", integers(extents, prompt)},
+                      {"length", integers({1}, {length})},
+                      {"least", integers({1}, {search.least})},
+                      {"penalty", Tensor::from(DType::F32, {1}, std::span<const float>(penalty))}})[0];
+}
+
+Tokens tokens_of(const Tensor& tensor) {
+  const auto tokens = tensor.as<std::int32_t>();
+  return {tokens.begin(), tokens.end()};
+}
+
 void check(const Search& search) {
   const std::vector<Tokens> prompts = {{1, 2, 5}, {6, 4, 0}, {2, 2, 2}};
   for (const bool own_first : {false, true}) {
     for (const KernelChoice kernels : {KernelChoice::Generated, KernelChoice::Reference}) {
       SCOPED_TRACE(fmt::format("kernels {}, init_decoder {}", static_cast<int>(kernels), own_first));
-      const std::string bytes = model_of(search, own_first).bytes();
-      Options options;
-      options.cache = "off";
-      options.kernels = kernels;
-      const Session session = Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
+      const Session session = load(search, own_first, kernels);
       for (const std::int32_t length : {3, 4, 12}) {
         Tokens given, wanted;
         for (const Tokens& prompt : prompts) {
@@ -144,15 +163,9 @@ void check(const Search& search) {
           const Tokens row = expected(search, prompt, static_cast<std::size_t>(length));
           wanted.insert(wanted.end(), row.begin(), row.end());
         }
-        const float penalty[] = {search.penalty};
-        const auto got =
-            session.run({{"prompt", integers({3, 3}, given)},
-                         {"length", integers({1}, {length})},
-                         {"least", integers({1}, {search.least})},
-                         {"penalty", Tensor::from(DType::F32, {1}, std::span<const float>(penalty))}});
-        ASSERT_EQ(got[0].extents(), (Extents{3, length}));
-        const auto tokens = got[0].as<std::int32_t>();
-        EXPECT_THAT(Tokens(tokens.begin(), tokens.end()), ElementsAreArray(wanted));
+        const Tensor got = run(session, search, {3, 3}, given, length);
+        ASSERT_EQ(got.extents(), (Extents{3, length}));
+        EXPECT_THAT(tokens_of(got), ElementsAreArray(wanted));
       }
     }
   }
@@ -170,31 +183,14 @@ TEST(GreedySearch, StopsWhereAllHaveEnded) {
   const auto end = std::find(wanted.begin() + 3, wanted.end(), search.end);
   *end = search.pad;
   std::fill(end + 1, wanted.end(), 0);
-  const std::string bytes = model_of(search, false).bytes();
-  Options options;
-  options.cache = "off";
-  const Session session = Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-  const float one[] = {1};
-  const auto got = session.run({{"prompt", integers({1, 3}, {1, 2, 5})},
-                                {"length", integers({1}, {10})},
-                                {"least", integers({1}, {0})},
-                                {"penalty", Tensor::from(DType::F32, {1}, std::span<const float>(one))}});
-  const auto tokens = got[0].as<std::int32_t>();
-  EXPECT_THAT(Tokens(tokens.begin(), tokens.end()), ElementsAreArray(wanted));
+  EXPECT_THAT(tokens_of(run(load(search), search, {1, 3}, {1, 2, 5}, 10)), ElementsAreArray(wanted));
 }
 
 TEST(GreedySearch, RefusesBadInput) {
-  const std::string bytes = model_of({}, false).bytes();
-  Options options;
-  options.cache = "off";
-  const Session session = Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-  const auto message = [&](const Extents& extents, const Tokens& prompt, std::int32_t length, float factor) {
-    const float penalty[] = {factor};
+  const Session session = load({});
+  const auto message = [&](const Extents& extents, const Tokens& prompt, std::int32_t length, float penalty) {
     try {
-      session.run({{"prompt", integers(extents, prompt)},
-                   {"length", integers({1}, {length})},
-                   {"least", integers({1}, {0})},
-                   {"penalty", Tensor::from(DType::F32, {1}, std::span<const float>(penalty))}});
+      run(session, {.penalty = penalty}, extents, prompt, length);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::Caller);
       return std::string(error.what());

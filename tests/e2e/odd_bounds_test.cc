@@ -1,5 +1,6 @@
 // Bounds, types and sizes at the edge of what movement operators take, on generated and on reference kernels.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 
@@ -110,6 +111,189 @@ TEST_P(OddBounds, PadHasNothingToCopyFromAnEmptyAxis) {
       EXPECT_EQ(error.kind(), ErrorKind::Caller) << error.what();
       EXPECT_THAT(error.what(), HasSubstr("Pad"));
     }
+  }
+}
+
+void expect_refused(const Session& session, std::span<const NamedTensor> inputs, const std::string& op) {
+  try {
+    session.run(inputs);
+    ADD_FAILURE() << op;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Caller) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(op));
+  }
+}
+
+// Every position at which a window of `span` starts in the image or the padding before it, and ends in the
+// padding behind it, or with `ceil_mode` less than a stride beyond.
+std::int64_t positions(std::int64_t extent, std::int64_t span, std::int64_t stride, std::int64_t begin,
+                       std::int64_t end, bool ceil_mode) {
+  std::int64_t count = 0;
+  const std::int64_t over = ceil_mode ? stride - 1 : 0;
+  for (std::int64_t at = 0; at + span <= begin + extent + end + over; at += stride) {
+    if (!ceil_mode || at < begin + extent) ++count;
+  }
+  return count;
+}
+
+TEST_P(OddBounds, WindowsMustFit) {
+  struct Row {
+    const char* op;
+    std::int64_t stride, dilation, begin, end;
+    bool ceil_mode;
+  };
+  constexpr Row kRows[] = {{"Conv", 1, 1, 0, 0, false},       {"Conv", 2, 1, 1, 0, false},
+                           {"Conv", 3, 2, 0, 1, false},       {"MaxPool", 1, 1, 0, 0, false},
+                           {"MaxPool", 2, 1, 1, 1, false},    {"MaxPool", 2, 1, 0, 0, true},
+                           {"MaxPool", 3, 2, 0, 1, true},     {"AveragePool", 1, 1, 0, 0, false},
+                           {"AveragePool", 3, 1, 1, 0, true}, {"LpPool", 2, 1, 0, 1, false}};
+  constexpr std::int64_t kKernel = 4;
+  for (const auto& [op, stride, dilation, begin, end, ceil_mode] : kRows) {
+    ModelBuilder model(19);
+    model.input("x", {"n", 1, "h"}).floats("w", {1, 1, kKernel}, {1, 1, 1, 1});
+    const bool conv = std::string_view(op) == "Conv";
+    auto& node =
+        model.node(op, conv ? std::vector<std::string>{"x", "w"} : std::vector<std::string>{"x"}, {"y"});
+    set_integers(node, "kernel_shape", {kKernel});
+    set_integers(node, "strides", {stride});
+    set_integers(node, "dilations", {dilation});
+    set_integers(node, "pads", {begin, end});
+    if (ceil_mode) set(node, "ceil_mode", 1);
+    model.output("y");
+    const Session session = load(model, {.kernels = GetParam()});
+    for (std::int64_t h = 0; h < 12; ++h) {
+      SCOPED_TRACE(::testing::Message() << op << " of " << h << " by " << stride << ", " << dilation);
+      const std::int64_t count = positions(h, (kKernel - 1) * dilation + 1, stride, begin, end, ceil_mode);
+      const NamedTensor x = {"x", Tensor(DType::F32, {2, 1, h})};
+      if (count > 0) {
+        EXPECT_EQ(session.run(std::span(&x, 1))[0].extents(), (Extents{2, 1, count}));
+      } else {
+        expect_refused(session, std::span(&x, 1), op);
+      }
+    }
+  }
+}
+
+// An axis that is copied is on both sides, so -1 is known where it is 0.
+TEST_P(OddBounds, ReshapeOfNothing) {
+  const auto reshaped = [&](const std::vector<std::int64_t>& shape, const Extents& extents) {
+    ModelBuilder model(18);
+    model.input("x", {"a", "b", "c"}).integers("shape", {static_cast<std::int64_t>(shape.size())}, shape);
+    model.node("Reshape", {"x", "shape"}, {"y"});
+    model.output("y");
+    const NamedTensor x = {"x", Tensor(DType::F32, extents)};
+    return load(model, {.kernels = GetParam()}).run(std::span(&x, 1))[0].extents();
+  };
+  for (const std::int64_t n : {0, 2}) {
+    EXPECT_EQ(reshaped({0, -1}, {n, 5, 3}), (Extents{n, 15}));
+    EXPECT_EQ(reshaped({0, 5, -1}, {n, 5, 3}), (Extents{n, 5, 3}));
+    EXPECT_EQ(reshaped({0, 0, -1}, {4, n, 3}), (Extents{4, n, 3}));
+    EXPECT_EQ(reshaped({-1, 3}, {n, 5, 3}), (Extents{5 * n, 3}));
+    EXPECT_EQ(reshaped({-1, 0, 3}, {4, n, 3}), (Extents{4, n, 3}));
+  }
+  EXPECT_EQ(reshaped({0, 3}, {0, 5, 3}), (Extents{0, 3}));
+  EXPECT_THROW(reshaped({0, -1, 4}, {0, 5, 3}), Error);  // 15 elements each
+}
+
+// A product of extents that is 0 does not say that an axis is copied.
+TEST_P(OddBounds, ReshapeToExtentsThatWereComputed) {
+  ModelBuilder model(18);
+  model.input("x", {"a", "b", "c"}).integers("first", {2}, {0, 1}).integers("zero", {1}, {0});
+  model.integers("open", {1}, {-1});
+  model.node("Shape", {"x"}, {"shape"});
+  model.node("Gather", {"shape", "first"}, {"leading"});
+  model.node("ReduceProd", {"leading", "zero"}, {"rows"});
+  set(model.node("Concat", {"rows", "open"}, {"target"}), "axis", std::int64_t{0});
+  model.node("Reshape", {"x", "target"}, {"y"});
+  model.output("y");
+  const Session session = load(model, {.kernels = GetParam()});
+  for (const Extents& extents : {Extents{2, 5, 3}, {0, 5, 3}, {4, 0, 3}}) {
+    const NamedTensor x = {"x", Tensor(DType::F32, extents)};
+    EXPECT_EQ(session.run(std::span(&x, 1))[0].extents(), (Extents{extents[0] * extents[1], extents[2]}));
+  }
+}
+
+TEST_P(OddBounds, NoAxisIsListedTwice) {
+  for (const char* op : {"ReduceSum", "ReduceMax", "Squeeze", "Unsqueeze", "Slice", "Pad"}) {
+    for (const bool constant : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << op << (constant ? ", constant axes" : ""));
+      ModelBuilder model(19);
+      const bool unsqueezes = std::string_view(op) == "Unsqueeze";
+      const std::vector<std::int64_t> axes = {0, unsqueezes ? -4 : -2};
+      model.input("x", {1, "n"}).integers("bounds", {2}, {0, 0}).integers("pads", {4}, {0, 0, 0, 0});
+      if (constant) {
+        model.integers("axes", {2}, axes);
+      } else {
+        model.input("axes", {2}, onnx::TensorProto::INT64);
+      }
+      std::vector<std::string> inputs = {"x", "axes"};
+      if (std::string_view(op) == "Slice") inputs = {"x", "bounds", "bounds", "axes"};
+      if (std::string_view(op) == "Pad") inputs = {"x", "pads", "", "axes"};
+      model.node(op, inputs, {"y"});
+      model.output("y");
+      const NamedTensor given[] = {{"x", Tensor(DType::F32, {1, 3})}, {"axes", Tensor::from_integers(axes)}};
+      try {
+        load(model, {.kernels = GetParam()}).run(std::span(given).first(constant ? 1 : 2));
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::Caller) << error.what();
+        EXPECT_THAT(error.what(), HasSubstr("twice"));
+        EXPECT_THAT(error.what(), HasSubstr(op));
+      }
+    }
+  }
+}
+
+// Their number is exact.
+TEST_P(OddBounds, RangesReachAcrossAllNumbers) {
+  constexpr std::int64_t kLow = INT64_MIN, kHigh = INT64_MAX, kFar = std::int64_t{1} << 62;
+  constexpr std::array<std::int64_t, 3> kRows[] = {
+      {kLow, kHigh, kFar}, {kLow, kHigh, kHigh}, {kHigh, kLow, kLow},   {kHigh, kLow, -kFar},
+      {0, 5, kHigh},       {5, 0, kLow},         {kHigh - 3, kHigh, 1}, {kLow, kLow + 5, 2},
+      {kLow, kLow, 1},     {kHigh, kLow, 1}};
+  for (const bool constant : {true, false}) {
+    for (const auto& row : kRows) {
+      SCOPED_TRACE(::testing::Message() << row[0] << " to " << row[1] << " by " << row[2]);
+      ModelBuilder model(17);
+      std::vector<NamedTensor> given;
+      constexpr const char* kNames[] = {"start", "limit", "delta"};
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (constant) {
+          model.integers(kNames[i], {}, {row[i]});
+        } else {
+          model.input(kNames[i], {}, onnx::TensorProto::INT64);
+          given.push_back({kNames[i], Tensor::from_integer(row[i])});
+        }
+      }
+      model.node("Range", {"start", "limit", "delta"}, {"y"});
+      model.output("y");
+      std::vector<std::int64_t> want;
+      long double at = row[0];  // holds every sum of two i64 exactly
+      while (row[2] > 0 ? at < row[1] : at > row[1]) {
+        want.push_back(static_cast<std::int64_t>(at));
+        at += row[2];
+      }
+      EXPECT_THAT(load(model, {.kernels = GetParam()}).run(given)[0].to_integers(), ElementsAreArray(want));
+    }
+  }
+}
+
+TEST_P(OddBounds, TensorsThatAreTooLargeNameTheirMaker) {
+  ModelBuilder model(17);
+  model.input("x", {"a", "b"}).integers("first", {2}, {0, 0});
+  model.node("Shape", {"x"}, {"shape"});
+  model.node("Gather", {"shape", "first"}, {"square"});
+  model.node("ConstantOfShape", {"square"}, {"zeros"}).set_name("maker");
+  model.node("Exp", {"zeros"}, {"y"});
+  model.output("y");
+  const NamedTensor x = {"x", Tensor(DType::F32, {std::int64_t{1} << 40, 0})};
+  try {
+    load(model, {.kernels = GetParam()}).run(std::span(&x, 1));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Caller) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("node=maker"));
+    EXPECT_THAT(error.what(), HasSubstr("op="));
   }
 }
 

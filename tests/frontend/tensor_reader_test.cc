@@ -259,6 +259,10 @@ TEST(TensorReader, MakesSparseTensorsDense) {
   for (const int index : {0, 2, 1, 0}) sparse.mutable_indices()->add_int64_data(index);
   EXPECT_THAT(elements<float>(read(sparse)), ElementsAre(0, 0, 5, 6, 0, 0));
 
+  sparse.mutable_indices()->set_int64_data(2, 0);
+  sparse.mutable_indices()->set_int64_data(3, 2);
+  EXPECT_THAT(failure(sparse), AllOf(HasSubstr("index 1"), HasSubstr("twice"), HasSubstr("t")));
+
   sparse.mutable_indices()->set_int64_data(1, 3);
   EXPECT_THAT(failure(sparse), HasSubstr("outside 2x3"));
   sparse.mutable_indices()->set_int64_data(1, -1);

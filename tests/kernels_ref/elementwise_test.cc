@@ -191,8 +191,15 @@ TEST(Activations, ActivationLimits) {
   expect_values(run(OpKind::Gelu, {x}, {{"approximate", std::string("tanh")}}), {3}, {0, kInf, kNan});
   expect_values(run(OpKind::Sigmoid, {x}), {3}, {0, 1, kNan});
   expect_values(run(OpKind::Softplus, {x}), {3}, {0, kInf, kNan});
-  expect_values(run(OpKind::Softsign, {x}), {3}, {-1, 1, kNan});
   expect_values(run(OpKind::Sigmoid, {tensor({2}, {-1000, 1000})}), {2}, {0, 1});
+}
+
+// As the standard's own bodies of these functions say.
+TEST(Activations, FormulasDecide) {
+  const Tensor x = tensor({5}, {-kInf, kInf, kNan, 3, -3});
+  expect_values(run(OpKind::Softsign, {x}), {5}, {kNan, kNan, kNan, 0.75, -0.75});
+  expect_values(run(OpKind::Shrink, {x}, {{"bias", 0.5}, {"lambd", 1.0}}), {5}, {-kInf, kInf, 0, 2.5, -2.5});
+  expect_values(run(OpKind::ThresholdedRelu, {x}, {{"alpha", 1.0}}), {5}, {0, kInf, 0, 3, 0});
 }
 
 TEST(Selection, WhereMovesAnyType) {

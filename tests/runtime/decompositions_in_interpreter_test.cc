@@ -95,12 +95,17 @@ TEST(Decompositions, DropoutOutsideTraining) {
   });
 }
 
-TEST(Decompositions, ShrinkKeepsNan) {
+TEST(Decompositions, FormulasDecideAboutNanAndInfinity) {
   check([](Graph& g) {
     const ValueId x = symbolic_input(g, {5, 7});
     const Attributes soft{{"bias", 0.25}, {"lambd", 0.5}}, negative{{"bias", 0.5}, {"lambd", -0.25}};
-    g.outputs = {g.add(OpKind::Shrink, {x}, soft), g.add(OpKind::Shrink, {x}, negative),
-                 g.add(OpKind::Shrink, {with_nan(g, x, 0.0F)}, soft)};
+    const ValueId nan = with_nan(g, x, 0.0F), infinite = g.add(OpKind::Div, {x, real(g, 0.0F)});
+    for (const ValueId value : {x, nan, infinite}) {
+      g.outputs.push_back(g.add(OpKind::Shrink, {value}, soft));
+      g.outputs.push_back(g.add(OpKind::Shrink, {value}, negative));
+      g.outputs.push_back(g.add(OpKind::ThresholdedRelu, {value}, {{"alpha", 0.5}}));
+      g.outputs.push_back(g.add(OpKind::Softsign, {value}));
+    }
   });
 }
 

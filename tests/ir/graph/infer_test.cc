@@ -115,7 +115,7 @@ TEST(Infer, ConvCompletesItsAttributes) {
             std::string::npos);
   EXPECT_NE(error_of([&] {
               graph.add(OpKind::Conv, {x, weights(graph, {8, 6, 3, 64})}, {{"pads", list({0, 0, 0, 0})}});
-            }).find("extents cannot be negative"),
+            }).find("positions of a window of 64 elements on axis 3"),
             std::string::npos);
   EXPECT_NE(error_of([&] {
               graph.add(OpKind::Conv, {x, w}, {{"group", number(2)}, {"strides", list({0, 1})}});
@@ -402,8 +402,11 @@ TEST(Infer, SymbolicAgreesWithConstant) {
         ASSERT_EQ(got_shape[i].evaluate(extents), want_shape[i].constant())
             << item.name << shape_text(symbolic, got);
       }
-      for (const Guard& guard : symbolic.guards)
-        EXPECT_EQ(guard.left.evaluate(extents), guard.right.evaluate(extents));
+      for (const Guard& guard : symbolic.guards) {
+        const std::int64_t left = guard.left.evaluate(extents), right = guard.right.evaluate(extents);
+        EXPECT_TRUE(guard.relation == Guard::Relation::Equal ? left == right : left >= right)
+            << item.name << ": " << left << " and " << right;
+      }
     }
   }
 }
