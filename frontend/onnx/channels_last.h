@@ -5,7 +5,8 @@
 
 namespace kiln::frontend {
 
-// x [N, spatial ..., C] as [N, C, spatial ...], or back. Throws Error (caller) unless the rank is known.
+// x [N, spatial ..., C] as [N, C, spatial ...], or back. Throws Error (caller, invalid_model) if
+// it has no channels.
 ValueId channels_second(Translation& node, ValueId x, bool back = false);
 
 }  // namespace kiln::frontend

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,9 +77,22 @@ class Importer {
   Dim fresh_dim(ValueId input, std::int64_t axis);
 
   void import_nodes(const Nodes& nodes, Scope& scope);
+  void count_node();
   void import_node(const onnx::NodeProto& node, const std::string& name, Scope& scope);
-  void translate(const onnx::NodeProto& node, const std::string& name, std::vector<ValueId> inputs,
+  void translate(const onnx::NodeProto& node, const std::string& name, const std::vector<ValueId>& inputs,
                  const AttributeProtos& attributes, Scope& scope);
+  // What a node is made from, but for its inputs.
+  struct Source {
+    const onnx::NodeProto& node;
+    const std::string& name;
+    const AttributeProtos& attributes;
+  };
+  void translate_by_rank(const Source& source, const OpenRank& open, const std::vector<ValueId>& inputs,
+                         Scope& scope);
+  void add_branches(const Source& source, std::size_t input, std::span<const std::int64_t> ranks,
+                    const std::vector<ValueId>& inputs, Scope& scope);
+  Body body_for_ranks(const Source& source, std::size_t input, std::span<const std::int64_t> ranks,
+                      const std::vector<ValueId>& inputs, Scope& outer);
   void expand(const Function& function, const onnx::NodeProto& node, const std::string& name,
               const std::vector<ValueId>& inputs, const AttributeProtos& attributes, Scope& scope);
   ValueId find(const Scope& scope, const std::string& name) const;
@@ -378,11 +392,15 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   }
 }
 
-void Importer::import_node(const onnx::NodeProto& node, const std::string& name, Scope& scope) {
+void Importer::count_node() {
   if (++nodes_ > options_.limits.nodes) {
     throw_caller(ErrorCode::LimitExceeded, "the model has more than {} nodes, functions expanded",
                  options_.limits.nodes);
   }
+}
+
+void Importer::import_node(const onnx::NodeProto& node, const std::string& name, Scope& scope) {
+  count_node();
   std::vector<ValueId> inputs;
   for (const std::string& input : node.input()) inputs.push_back(find(scope, input));
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
@@ -403,18 +421,19 @@ void Importer::import_node(const onnx::NodeProto& node, const std::string& name,
   if (function != functions_.end()) {
     expand(function->second, node, name, inputs, attributes, scope);
   } else {
-    translate(node, name, std::move(inputs), attributes, scope);
+    translate(node, name, inputs, attributes, scope);
   }
 }
 
-void Importer::translate(const onnx::NodeProto& node, const std::string& name, std::vector<ValueId> inputs,
-                         const AttributeProtos& attributes, Scope& scope) {
+void Importer::translate(const onnx::NodeProto& node, const std::string& name,
+                         const std::vector<ValueId>& inputs, const AttributeProtos& attributes,
+                         Scope& scope) {
   Translation translation(scope.graph(), name);
   translation.domain = domain_name(node.domain());
   translation.op = node.op_type();
   translation.opset = opset_version(*scope.opsets, translation.domain);
   const Operator& op = find_operator(translation.domain, translation.op, translation.opset);
-  translation.inputs = std::move(inputs);
+  translation.inputs = inputs;
   Bodies bodies(*this, attributes, scope, name);
   translation.bodies = &bodies;
   for (const auto& [key, attribute] : attributes) {
@@ -427,11 +446,79 @@ void Importer::translate(const onnx::NodeProto& node, const std::string& name, s
     translation.outputs.push_back(output.empty() ? output : scope.value_name(output));
   }
   op.translate(translation);
+  if (translation.open_rank)
+    return translate_by_rank({node, name, attributes}, *translation.open_rank, inputs, scope);
   require(translation.results.size() >= names.size(), "the translator of {} made {} of {} outputs",
           translation.op, translation.results.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!names[i].empty()) scope.define(names[i], translation.results[i]);
   }
+}
+
+// The ranks for which the node can be translated at all each get a branch; a single one needs none.
+void Importer::translate_by_rank(const Source& source, const OpenRank& open,
+                                 const std::vector<ValueId>& inputs, Scope& scope) {
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t rank = open.low; rank <= open.high; ++rank) {
+    try {
+      body_for_ranks(source, open.input, std::span(&rank, 1), inputs, scope);
+      ranks.push_back(rank);
+    } catch (const Error&) {
+      if (rank == open.high && ranks.empty()) throw;
+    }
+  }
+  if (ranks.size() > 1) return add_branches(source, open.input, ranks, inputs, scope);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(ranks[0]));
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<ValueId> checked = inputs;
+  checked[open.input] = scope.graph().add(OpKind::Transpose, {inputs[open.input]}, {{"perm", order}});
+  translate(source.node, source.name, checked, source.attributes, scope);
+}
+
+// An If that asks for the first of several ranks.
+void Importer::add_branches(const Source& source, std::size_t input, std::span<const std::int64_t> ranks,
+                            const std::vector<ValueId>& inputs, Scope& scope) {
+  Graph& graph = scope.graph();
+  const ValueId rank = graph.add(OpKind::Shape, {graph.add(OpKind::Shape, {inputs[input]})});
+  const ValueId first = graph.add_constant(Tensor::from_integers(std::vector{ranks.front()}));
+  std::vector<ValueId> operands = {graph.add(OpKind::Equal, {rank, first})};
+  Attributes branches;
+  for (const auto& [branch, of_ranks] :
+       {std::pair("else_branch", ranks.subspan(1)), std::pair("then_branch", ranks.first(1))}) {
+    Body body = body_for_ranks(source, input, of_ranks, inputs, scope);
+    operands.insert(operands.end(), body.captures.begin(), body.captures.end());
+    branches.emplace(branch, std::move(body.graph));
+  }
+  std::vector<std::string> names, value_names;
+  for (const std::string& output : source.node.output()) {
+    if (output.empty()) continue;
+    names.push_back(output);
+    value_names.push_back(scope.value_name(output));
+  }
+  const graph::NodeId made =
+      graph.add_node(OpKind::If, std::move(operands), std::move(branches), source.name, value_names);
+  for (std::size_t i = 0; i < names.size(); ++i) scope.define(names[i], graph.node(made).outputs[i]);
+}
+
+Body Importer::body_for_ranks(const Source& source, std::size_t input, std::span<const std::int64_t> ranks,
+                              const std::vector<ValueId>& inputs, Scope& outer) {
+  count_node();
+  GraphInProgress target;
+  target.graph.name = fmt::format("{} of rank {}", source.name, ranks.front());
+  Scope scope = scope_of_body(outer, source.name);
+  scope.target = &target;
+  std::vector<ValueId> captured;
+  for (const ValueId id : inputs) captured.push_back(id ? capture(target, outer.graph(), id) : id);
+  if (ranks.size() > 1) {
+    add_branches(source, input, ranks, captured, scope);
+  } else {
+    set_rank(target.graph, captured[input], static_cast<std::size_t>(ranks.front()));
+    translate(source.node, source.name, captured, source.attributes, scope);
+  }
+  for (const std::string& output : source.node.output()) {
+    if (!output.empty()) target.graph.outputs.push_back(scope.values.at(output));
+  }
+  return {std::make_shared<Graph>(std::move(target.graph)), std::move(target.captures)};
 }
 
 void Importer::expand(const Function& function, const onnx::NodeProto& node, const std::string& name,

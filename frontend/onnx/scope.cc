@@ -17,6 +17,8 @@ Dim input_symbol(Graph& graph, ValueId input, std::size_t axis) {
   return Dim::symbol(graph.add_symbol({{}, source}));
 }
 
+}  // namespace
+
 // Equal extents outside are equal in here.
 ValueId capture(GraphInProgress& target, const Graph& outside, ValueId id) {
   const auto known = target.captured.find(id);
@@ -53,8 +55,6 @@ ValueId capture(GraphInProgress& target, const Graph& outside, ValueId id) {
   return result;
 }
 
-}  // namespace
-
 void Scope::define(const std::string& name, ValueId id) {
   if (!values.emplace(name, id).second) {
     throw_caller(ErrorCode::InvalidModel, "value '{}' is defined twice", name);
@@ -85,6 +85,12 @@ ValueId add_formal(GraphInProgress& target, const Formal& formal, std::string na
     target.graph.value(id).shape = std::move(shape);
   }
   return id;
+}
+
+void set_rank(Graph& graph, ValueId input, std::size_t rank) {
+  graph::Shape shape;
+  while (shape.size() < rank) shape.push_back(input_symbol(graph, input, shape.size()));
+  graph.value(input).shape = std::move(shape);
 }
 
 }  // namespace kiln::frontend

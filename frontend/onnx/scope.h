@@ -48,8 +48,15 @@ struct Scope {
   std::optional<ValueId> find(const std::string& name) const;
 };
 
+// A Value of the Graph around `target` as one in there: a constant, or an input (a capture), the same for
+// each call.
+ValueId capture(GraphInProgress& target, const graph::Graph& outside, ValueId id);
+
 // A new input of `target` like `formal`, whose extents are those of another Graph. Symbolic extents become
 // Symbols of the input's own.
 ValueId add_formal(GraphInProgress& target, const Formal& formal, std::string name);
+
+// Gives an input of a Graph, whose rank was unknown, a Symbol of its own for each of `rank` extents.
+void set_rank(graph::Graph& graph, ValueId input, std::size_t rank);
 
 }  // namespace kiln::frontend

@@ -1,5 +1,6 @@
 #include "frontend/onnx/shape_nodes.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -9,11 +10,41 @@
 namespace kiln::frontend {
 
 ValueId extent(Translation& node, ValueId value, std::int64_t axis) {
-  return node.add(OpKind::Shape, {value}, {{"start", axis}, {"end", axis + 1}});
+  if (axis == -1) return node.add(OpKind::Shape, {value}, {{"start", axis}});
+  return extents_between(node, value, axis, axis + 1);
+}
+
+ValueId extents_between(Translation& node, ValueId value, std::int64_t begin, std::int64_t end) {
+  return node.add(OpKind::Shape, {value}, {{"start", begin}, {"end", end}});
+}
+
+ValueId with_groups_in_order(Translation& node, ValueId value, const std::array<ValueId, 3>& groups,
+                             const std::array<std::int64_t, 3>& order) {
+  std::vector<ValueId> merged, reordered;
+  for (const ValueId group : groups)
+    merged.push_back(node.add(OpKind::ReduceProd, {group, node.integers({0})}));
+  for (const std::int64_t group : order) reordered.push_back(groups[static_cast<std::size_t>(group)]);
+  const ValueId moved = transposed(node, reshaped(node, value, merged), {order.begin(), order.end()});
+  return reshaped(node, moved, reordered);
+}
+
+TrailingAxes axes_from(const Translation& node, ValueId value, std::int64_t axis) {
+  const auto& shape = node.graph.value(value).shape;
+  if (!shape) return {axis, axis == -1};
+  const auto rank = static_cast<std::int64_t>(shape->size());
+  const std::int64_t first = axis < 0 ? axis + rank : axis;
+  if (first < 0 || first > rank) node.invalid(fmt::format("axis {} is outside rank {}", axis, rank));
+  return {first, first < rank && std::all_of(
+                                     shape->begin() + first + 1, shape->end(),
+                                     [](const graph::Dim& dim) { return dim == graph::Dim(1); })};
 }
 
 ValueId only_element(Translation& node, ValueId vector) {
   return node.add(OpKind::Squeeze, {vector, node.integers({0})});
+}
+
+ValueId quotient(Translation& node, ValueId a, std::int64_t divisor) {
+  return node.add(OpKind::Div, {a, node.integers({divisor})});
 }
 
 ValueId joined(Translation& node, std::vector<ValueId> values, std::int64_t axis) {

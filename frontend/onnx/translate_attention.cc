@@ -19,10 +19,6 @@ std::int64_t take_heads(Translation& node, std::string_view attribute) {
   return heads;
 }
 
-ValueId quotient(Translation& node, ValueId a, std::int64_t divisor) {
-  return node.add(OpKind::Div, {a, node.integers({divisor})});
-}
-
 // [batch, length, heads * size] -> [batch, length, heads, size], where `size` is a vector of one.
 ValueId with_heads_of(Translation& node, ValueId x, ValueId size) {
   x = with_rank(node, x, 3);
@@ -94,7 +90,7 @@ ValueId zero_where(Translation& node, ValueId condition, double otherwise) {
 // starts; [batch, keys]; [batch, queries, keys]; or a square that holds all queries and keys at [batch, 1].
 ValueId mask_bias(Translation& node, ValueId mask, const Lengths& lengths, double filter) {
   const auto rank = node.rank(mask);
-  if (!rank || *rank < 1 || *rank > 4) node.unsupported("its mask has no known rank from 1 to 4");
+  require(rank.has_value(), "a mask of unknown rank is translated");
   if (*rank == 1) {
     const auto column = [&](ValueId from, ValueId to, ValueId list) {
       return unsqueezed(node, cast(node, sliced(node, list, from, to, 0), DType::I64), {1});
@@ -192,6 +188,7 @@ Attention multi_head_operands(Translation& node, const MultiHead& in, std::int64
 
 // -> output, present_key, present_value, scores
 void finish_multi_head(Translation& node, const MultiHead& in) {
+  if (node.awaits_rank(in.mask, 1, 4) || (in.value && node.awaits_rank(in.key, 3, 4))) return;
   const std::int64_t heads = take_heads(node, "num_heads");
   const double filter = node.take_number("mask_filter_value", -10000);
   const bool causal = node.take_integer("unidirectional", 0) != 0;
@@ -311,14 +308,16 @@ void flex_attention(Translation& node) {
 
 namespace {
 
-// Cosines and sines, [length, dimension / 2], of the angles 10000^(-2i / dimension) * position.
-std::pair<ValueId, ValueId> angles(Translation& node, ValueId at, std::int64_t dimension) {
-  std::vector<double> frequencies;
-  for (std::int64_t i = 0; i < dimension / 2; ++i) {
-    frequencies.push_back(std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(dimension)));
-  }
-  const ValueId frequency = node.numbers(DType::F32, {dimension / 2}, frequencies);
-  const ValueId angle = node.add(OpKind::Mul, {unsqueezed(node, cast(node, at, DType::F32), {1}), frequency});
+// Cosines and sines, [length, dimension / 2], of the angles 10000^(-2i / dimension) * position. `dimension`
+// is a vector of one.
+std::pair<ValueId, ValueId> angles(Translation& node, ValueId at, ValueId dimension) {
+  const auto wide = [&](ValueId value) { return cast(node, value, DType::F64); };
+  const ValueId pair =
+      node.add(OpKind::Div, {wide(positions(node, quotient(node, dimension, 2))), wide(dimension)});
+  const ValueId exponent = node.add(OpKind::Mul, {pair, node.scalar(DType::F64, -2)});
+  const ValueId frequency = node.add(OpKind::Pow, {node.scalar(DType::F64, 10000), exponent});
+  const ValueId angle = node.add(
+      OpKind::Mul, {unsqueezed(node, cast(node, at, DType::F32), {1}), cast(node, frequency, DType::F32)});
   return {node.add(OpKind::Cos, {angle}), node.add(OpKind::Sin, {angle})};
 }
 
@@ -392,12 +391,10 @@ void finish_rotary(Translation& node, ValueId x, bool flat, ValueId cosines, Val
               {{"allowzero", std::int64_t{1}}});
 }
 
-// Whether X has its heads in its last axis. An X of unknown rank has if their number is given.
-bool has_flat_heads(Translation& node, ValueId x, std::int64_t heads) {
-  const auto rank = node.rank(x);
+// Whether X, whose rank is known, has its heads in its last axis.
+bool has_flat_heads(const Translation& node, ValueId x, std::int64_t heads) {
   if (heads < 0) node.invalid(fmt::format("attribute 'num_heads' is {}", heads));
-  if (rank && *rank != 3 && *rank != 4) node.invalid(fmt::format("X has rank {}, expected 3 or 4", *rank));
-  return rank ? *rank == 3 : heads > 0;
+  return node.rank(x) == 3;
 }
 
 }  // namespace
@@ -405,19 +402,20 @@ bool has_flat_heads(Translation& node, ValueId x, std::int64_t heads) {
 // In version 23 a mask of one key broadcasts to all; later ones leave out the keys that it does not reach.
 void attention_23(Translation& node) {
   const ValueId mask = node.optional_input(3), key = node.input(1);
-  const auto rank = node.rank(key), mask_rank = mask ? node.rank(mask) : std::nullopt;
-  if (rank && mask_rank && *mask_rank > 0 && node.graph.value(mask).shape->back() == graph::Dim(1)) {
-    ValueId keys = extent(node, key, *rank == 4 ? 2 : 1);
+  const auto& shape = mask ? node.graph.value(mask).shape : std::nullopt;
+  const bool one_per_key = shape && !shape->empty() && shape->back().is_at_least(2);
+  if (mask && !one_per_key) {
+    ValueId keys = extent(node, key, -2);
     if (node.has_input(4)) keys = sum(node, keys, extent(node, node.input(4), 2));
-    const ValueId leading =
-        node.add(OpKind::Shape, {mask}, {{"start", std::int64_t{0}}, {"end", *mask_rank - 1}});
-    node.inputs[3] = node.add(OpKind::Expand, {mask, joined(node, {leading, keys}, 0)});
+    node.inputs[3] =
+        node.add(OpKind::Expand, {mask, joined(node, {extents_between(node, mask, 0, -1), keys}, 0)});
   }
   node.finish(OpKind::Attention, node.inputs);
 }
 
 // X, cos_cache, sin_cache, position_ids
 void rotary_embedding(Translation& node) {
+  if (node.awaits_rank(node.input(0), 3, 4)) return;
   const auto cached = [&](std::size_t index) {
     if (!node.has_input(3)) return with_rank(node, node.input(index), 3);
     return node.add(OpKind::Gather,
@@ -436,12 +434,11 @@ void rotary_embedding_microsoft(Translation& node) {
     node.unsupported(fmt::format("attribute 'scale' is {}, only 1 is supported", scale));
   }
   const ValueId x = node.input(0);
+  if (node.awaits_rank(x, 3, 4) || node.awaits_rank(node.input(1), 1, 2)) return;
   const std::int64_t heads = node.take_integer("num_heads", 0);
   const bool flat = has_flat_heads(node, x, heads);
-  const auto id_rank = node.rank(node.input(1));
-  if (!id_rank || *id_rank < 1 || *id_rank > 2) node.unsupported("position_ids has no known rank of 1 or 2");
   ValueId ids = node.input(1);
-  if (*id_rank == 1) {
+  if (node.rank(ids) == 1) {
     ids = unsqueezed(node, sum(node, positions(node, extent(node, x, flat ? 1 : 2)), ids), {0});
   }
   const auto cached = [&](std::size_t index) {
@@ -481,14 +478,12 @@ void finish_self_attention(Translation& node, const SelfAttention& in) {
   const ValueId past = in.past ? with_rank(node, in.past, 5) : in.past;
   if (past) past_length = extent(node, past, 3);
   if (rotary) {
-    const auto& shape = node.graph.value(attention.q).shape;
-    const bool known = shape && (*shape)[3].is_constant();
-    if (rotary_dimension == 0 && !known) node.unsupported("do_rotary needs a head size known at load");
-    const std::int64_t dimension = rotary_dimension != 0 ? rotary_dimension : (*shape)[3].constant();
     const ValueId at = sum(node, positions(node, extent(node, attention.q, 2)), past_length);
+    const ValueId dimension =
+        rotary_dimension != 0 ? node.integers({rotary_dimension}) : extent(node, attention.q, 3);
     const auto [cosines, sines] = angles(node, at, dimension);
-    const Rotation rotation = {unsqueezed(node, cosines, {0, 1}), unsqueezed(node, sines, {0, 1}), dimension,
-                               false};
+    const Rotation rotation = {unsqueezed(node, cosines, {0, 1}), unsqueezed(node, sines, {0, 1}),
+                               rotary_dimension, false};
     attention.q = rotated(node, attention.q, rotation);
     attention.k = rotated(node, attention.k, rotation);
   }
@@ -518,6 +513,7 @@ void finish_self_attention(Translation& node, const SelfAttention& in) {
 // input, weights, bias, mask_index, past, attention_bias, past_sequence_length
 void attention_microsoft(Translation& node) {
   if (node.has_input(6)) node.unsupported("its input past_sequence_length is not supported");
+  if (node.awaits_rank(node.optional_input(3), 1, 4)) return;
   ValueId projected = node.add(OpKind::MatMul, {with_rank(node, node.input(0), 3), node.input(1)});
   if (node.has_input(2)) projected = sum(node, projected, node.input(2));
   finish_self_attention(node,
@@ -526,6 +522,7 @@ void attention_microsoft(Translation& node) {
 
 // input, weight, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past
 void qattention(Translation& node) {
+  if (node.awaits_rank(node.optional_input(5), 1, 4)) return;
   const ValueId exact = node.add(OpKind::MatMulInteger, {with_rank(node, node.input(0), 3), node.input(1),
                                                          node.optional_input(6), node.optional_input(7)});
   const ValueId scale = node.add(OpKind::Mul, {node.input(3), node.input(4)});

@@ -169,8 +169,9 @@ void matmul_bnb4(Translation& node) {
 
 // data, indices, scales, zero_points: rows are gathered as they are stored, then dequantised.
 void gather_block_quantized(Translation& node) {
-  const auto data_rank = node.rank(node.input(0)), index_rank = node.rank(node.input(1));
-  if (!data_rank || !index_rank) node.unsupported("its data and indices must have known ranks");
+  constexpr std::int64_t kMostAxes = 6;
+  if (node.awaits_rank(node.input(0), 1, kMostAxes)) return;
+  const auto data_rank = node.rank(node.input(0));
   const auto axis = [&](std::string_view name, std::int64_t absent) {
     const std::int64_t given = node.take_integer(name, absent);
     if (given < -*data_rank || given >= *data_rank)
@@ -209,7 +210,8 @@ void gather_block_quantized(Translation& node) {
     ValueId x = gather(node.input(0), indices), zero_points;
     if (packed) x = unpacked(node, x, bits);
     if (node.has_input(3)) zero_points = numbers(gather(node.input(3), indices), last_extent(node, scales));
-    const std::int64_t moved = quantized < gathered ? quantized : quantized + *index_rank - 1;
+    // What lies behind the gathered axis keeps its place from the back.
+    const std::int64_t moved = quantized < gathered ? quantized : quantized - *data_rank;
     return node.finish(OpKind::DequantizeLinear, {centred(x), gather(scales, indices), zero_points},
                        {{"axis", moved}, {"block_size", block}});
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/channels_last.h"
+#include "frontend/onnx/shape_nodes.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
 
@@ -52,17 +53,30 @@ void finish_activation(Translation& node, ValueId x, const Activation& activatio
   node.unsupported(fmt::format("activation '{}' is not supported", activation.name));
 }
 
-// Moves the first axis behind the other batch axes, and swaps the last two.
-ValueId transposed(Translation& node, ValueId value, bool batch, bool matrix) {
-  const auto rank = node.rank(value);
+// Moves the first axis behind the other batch axes, and swaps the last two. A vector stays.
+ValueId transposed_operand(Translation& node, ValueId value, bool batch, bool matrix) {
   if (!batch && !matrix) return value;
-  if (!rank) node.unsupported("an input to transpose has no known rank");
+  const auto rank = node.rank(value);
+  if (!rank && batch) {
+    const ValueId last = extent(node, value, -1), leading = extents_between(node, value, 0, -1);
+    const ValueId one = node.integers({1});
+    const ValueId first = sliced(node, leading, node.integers({0}), one, 0);
+    const ValueId middle = sliced(node, leading, one, {}, 0);
+    if (matrix) return with_groups_in_order(node, value, {first, middle, last}, {1, 2, 0});
+    return with_groups_in_order(node, value, {first, middle, last}, {1, 0, 2});
+  }
+  if (!rank) {
+    return with_groups_in_order(
+        node, value,
+        {extents_between(node, value, 0, -2), extents_between(node, value, -2, -1), extent(node, value, -1)},
+        {0, 2, 1});
+  }
   if (*rank < 2) return value;
   std::vector<std::int64_t> permutation;
   for (std::int64_t axis = 0; axis < *rank; ++axis) permutation.push_back(axis);
   if (batch) std::rotate(permutation.begin(), permutation.begin() + 1, permutation.end() - 1);
   if (matrix) std::swap(permutation[permutation.size() - 2], permutation.back());
-  return node.add(OpKind::Transpose, {value}, {{"perm", permutation}});
+  return transposed(node, value, std::move(permutation));
 }
 
 Attributes tanh_approximation() { return {{"approximate", std::string("tanh")}}; }
@@ -138,8 +152,8 @@ void fused_matmul(Translation& node) {
   if (axis && activation.name == "Softmax" && *axis != -1)
     node.unsupported("a Softmax behind it must be on the last axis");
   const auto flag = [&](std::string_view name) { return node.take_integer(name, 0) != 0; };
-  const ValueId a = transposed(node, node.input(0), flag("transBatchA"), flag("transA"));
-  const ValueId b = transposed(node, node.input(1), flag("transBatchB"), flag("transB"));
+  const ValueId a = transposed_operand(node, node.input(0), flag("transBatchA"), flag("transA"));
+  const ValueId b = transposed_operand(node, node.input(1), flag("transBatchB"), flag("transB"));
   const double alpha = node.take_number("alpha", 1);
   const ValueId product = node.add(OpKind::MatMul, {a, b});
   if (alpha == 1) return finish_activation(node, product, activation);

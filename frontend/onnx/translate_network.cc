@@ -104,17 +104,8 @@ void group_normalization_18(Translation& node) {
 void softmax_flattened(Translation& node) {
   const OpKind kind = *graph::op_from_name(node.op);
   const ValueId x = node.input(0);
-  std::int64_t axis = node.take_integer("axis", 1);
-  if (const auto shape = node.graph.value(x).shape) {
-    const auto rank = static_cast<std::int64_t>(shape->size());
-    const std::int64_t from = axis < 0 ? axis + rank : axis;
-    if (from < 0 || from > rank) node.invalid(fmt::format("axis {} is outside rank {}", axis, rank));
-    const bool one_axis = from < rank && std::all_of(
-                                             shape->begin() + from + 1, shape->end(),
-                                             [](const graph::Dim& dim) { return dim == graph::Dim(1); });
-    if (one_axis) return node.finish(kind, {x}, axis_attribute(from));
-    axis = from;
-  }
+  const auto [axis, single] = axes_from(node, x, node.take_integer("axis", 1));
+  if (single) return node.finish(kind, {x}, axis_attribute(axis));
   const ValueId flat = node.add(OpKind::Flatten, {x}, axis_attribute(axis));
   const ValueId result = node.add(kind, {flat}, axis_attribute(-1));
   node.finish(OpKind::Reshape, {result, node.add(OpKind::Shape, {x})}, {{"allowzero", std::int64_t{1}}});

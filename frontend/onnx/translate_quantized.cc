@@ -2,6 +2,7 @@
 // others are computed in f32 between DequantizeLinear and QuantizeLinear.
 #include "frontend/onnx/along_axis.h"
 #include "frontend/onnx/channels_last.h"
+#include "frontend/onnx/shape_nodes.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
@@ -166,13 +167,15 @@ void qlinear_unary(Translation& node) {
   if (*kind == OpKind::ReduceMean) {
     if (const auto axes = node.take_integers("axes")) operands.push_back(node.integers(*axes));
   }
+  bool flattened = false;
   if (*kind == OpKind::Softmax && node.take_integer("opset", 13) < 13) {
-    const auto rank = node.rank(x);
-    const std::int64_t axis = node.take_integer("axis", -1);
-    if (!rank || (axis != -1 && axis != *rank - 1))
-      node.unsupported("opsets before 13 are supported for the last axis");
+    const TrailingAxes axes = axes_from(node, x, node.take_integer("axis", -1));
+    flattened = !axes.single;
+    if (flattened) operands[0] = node.add(OpKind::Flatten, {operands[0]}, {{"axis", axes.first}});
+    node.attributes["axis"] = flattened ? -1 : axes.first;
   }
   ValueId y = node.add(*kind, std::move(operands), std::move(node.attributes));
+  if (flattened) y = reshaped(node, y, {node.add(OpKind::Shape, {x})});
   if (channels_last) y = channels_second(node, y, true);
   finish_quantized(node, y, node.input(3), node.optional_input(4));
 }

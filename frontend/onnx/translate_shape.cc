@@ -1,6 +1,8 @@
 // Translators: views, movement, shapes and constants. Most old forms had attributes for what are inputs now.
 #include <algorithm>
 
+#include "frontend/onnx/along_axis.h"
+#include "frontend/onnx/shape_nodes.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/checked_math.h"
@@ -72,17 +74,20 @@ void split(Translation& node) {
   node.finish(OpKind::Split, node.inputs);
 }
 
+// Axis `axis` alone is repeated.
 void tile_1(Translation& node) {
-  const auto tiles = node.constant_integers(node.input(1));
-  const auto axis = node.constant_integers(node.input(2));
-  const auto rank = node.rank(node.input(0));
-  if (!tiles || !axis || !rank) node.unsupported("its tiles, axis and input rank are not known at load");
-  if (tiles->size() != 1 || axis->size() != 1 || (*axis)[0] < 0 || (*axis)[0] >= *rank) {
-    node.invalid("tiles and axis are not one number each, the axis inside the input's rank");
-  }
-  std::vector<std::int64_t> repeats(static_cast<std::size_t>(*rank), 1);
-  repeats[static_cast<std::size_t>((*axis)[0])] = (*tiles)[0];
-  node.finish(OpKind::Tile, {node.input(0), node.integers(repeats)});
+  const ValueId x = node.input(0);
+  const auto vector_of_one = [&](std::size_t index) {
+    return node.add(OpKind::Reshape, {cast(node, node.input(index), DType::I64), node.integers({1})});
+  };
+  const auto ones = [&](ValueId count) {
+    return node.add(OpKind::ConstantOfShape, {count},
+                    {{"value", Tensor::from_integers(std::vector<std::int64_t>{1})}});
+  };
+  const ValueId axis = vector_of_one(2);
+  const ValueId behind =
+      node.add(OpKind::Sub, {node.add(OpKind::Sub, {rank_of(node, x), axis}), node.integers({1})});
+  node.finish(OpKind::Tile, {x, joined(node, {ones(axis), vector_of_one(1), ones(behind)}, 0)});
 }
 
 void top_k_1(Translation& node) {

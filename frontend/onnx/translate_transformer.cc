@@ -1,6 +1,7 @@
 // Translators: what stands round attention in optimised transformers and diffusion models.
 #include <cmath>
 
+#include "frontend/onnx/along_axis.h"
 #include "frontend/onnx/shape_nodes.h"
 #include "frontend/onnx/translators.h"
 #include "ir/base/errors.h"
@@ -17,15 +18,13 @@ ValueId scalar_like(Translation& node, ValueId value, double number) {
 // 1 / sqrt(mean of squares + epsilon) over the axes from `axis` on, in f32, as output `index`.
 void finish_inverse_rms(Translation& node, std::size_t index, ValueId x, std::int64_t axis, double epsilon) {
   if (!node.wants(index)) return;
-  std::vector<std::int64_t> axes = {axis};
+  ValueId axes = node.integers({axis});
   if (axis != -1) {
-    const auto rank = node.rank(x);
-    if (!rank) node.unsupported("with an output inv_std_var its input must have a known rank");
-    axes.clear();
-    for (std::int64_t i = axis < 0 ? axis + *rank : axis; i < *rank; ++i) axes.push_back(i);
+    const ValueId end = axis < 0 ? node.integer(0) : only_element(node, rank_of(node, x));
+    axes = node.add(OpKind::Range, {node.integer(axis), end, node.integer(1)});
   }
   const ValueId wide = cast(node, x, wide_dtype(node.dtype(x)));
-  const ValueId mean = node.add(OpKind::ReduceMean, {product(node, wide, wide), node.integers(axes)});
+  const ValueId mean = node.add(OpKind::ReduceMean, {product(node, wide, wide), axes});
   const ValueId deviation = node.add(OpKind::Sqrt, {sum(node, mean, scalar_like(node, mean, epsilon))});
   node.finish_output(index, OpKind::Cast, {node.add(OpKind::Reciprocal, {deviation})}, to(DType::F32));
 }
@@ -127,6 +126,7 @@ void group_norm(Translation& node) { finish_group_norm(node, node.input(0), node
 void skip_group_norm(Translation& node) {
   const auto last = node.attributes.find("channels_last");
   const bool channels_last = last == node.attributes.end() || last->second != Attribute(std::int64_t{0});
+  if (node.awaits_rank(node.input(3), 2, 4)) return;
   const auto over_space = [&](ValueId channels, std::int64_t leading) {
     if (node.rank(channels) != leading) return channels;
     if (leading == 2)
@@ -134,7 +134,7 @@ void skip_group_norm(Translation& node) {
     return channels_last ? channels : unsqueezed(node, channels, {1, 2});
   };
   ValueId total = sum(node, node.input(0), over_space(node.input(3), 2));
-  if (node.has_input(4)) total = sum(node, total, over_space(node.input(4), 1));
+  if (node.has_input(4)) total = sum(node, total, over_space(with_rank(node, node.input(4), 1), 1));
   if (node.wants(1)) node.finish_output(1, OpKind::Identity, {total});
   finish_group_norm(node, total, node.input(1), node.input(2));
 }
@@ -160,11 +160,11 @@ void relative_position_bias(Translation& node) {
   const std::int64_t furthest = node.take_integer("max_distance", 0);
   const bool both = node.take_integer("is_bidirectional", 0) != 0;
   const ValueId table = with_rank(node, node.input(0), 2);
-  const auto& rows = (*node.graph.value(table).shape)[0];
-  if (!rows.is_constant()) node.unsupported("the number of buckets is not known at load");
-  const std::int64_t buckets = both ? rows.constant() / 2 : rows.constant(), exact = buckets / 2;
-  if (exact < 1 || furthest <= exact) {
-    node.invalid(fmt::format("{} buckets do not fit max_distance {}", rows.constant(), furthest));
+  const ValueId rows = extent(node, table, 0);
+  const ValueId buckets = both ? quotient(node, rows, 2) : rows, exact = quotient(node, buckets, 2);
+  const auto& known = node.graph.value(exact).elements;
+  if (known && (known->front() == graph::Dim(0) || known->front().is_at_least(furthest))) {
+    node.invalid(fmt::format("the number of buckets does not fit max_distance {}", furthest));
   }
   const auto length = [&](std::size_t index) {
     return node.add(OpKind::Reshape, {cast(node, node.input(index), DType::I64), node.integers({1})});
@@ -174,18 +174,22 @@ void relative_position_bias(Translation& node) {
   const ValueId zero = node.integer(0);
   const ValueId distance =
       both ? node.add(OpKind::Abs, {offset}) : node.add(OpKind::Max, {node.add(OpKind::Neg, {offset}), zero});
-  const double factor = static_cast<double>(buckets - exact) /
-                        std::log(static_cast<double>(furthest) / static_cast<double>(exact));
-  const ValueId ratio = node.add(
-      OpKind::Div, {cast(node, distance, DType::F32), node.scalar(DType::F32, static_cast<double>(exact))});
-  const ValueId steps = product(node, node.add(OpKind::Log, {ratio}), node.scalar(DType::F32, factor));
-  const ValueId far = node.add(OpKind::Min, {sum(node, cast(node, steps, DType::I64), node.integer(exact)),
-                                             node.integer(buckets - 1)});
-  const ValueId near = node.add(OpKind::Less, {distance, node.integer(exact)});
+  const ValueId wide_exact = cast(node, exact, DType::F64);
+  const ValueId doublings =
+      node.add(OpKind::Log,
+               {node.add(OpKind::Div, {node.scalar(DType::F64, static_cast<double>(furthest)), wide_exact})});
+  const ValueId factor =
+      node.add(OpKind::Div, {cast(node, node.add(OpKind::Sub, {buckets, exact}), DType::F64), doublings});
+  const ValueId ratio =
+      node.add(OpKind::Div, {cast(node, distance, DType::F32), cast(node, exact, DType::F32)});
+  const ValueId steps = product(node, node.add(OpKind::Log, {ratio}), cast(node, factor, DType::F32));
+  const ValueId far = node.add(OpKind::Min, {sum(node, cast(node, steps, DType::I64), exact),
+                                             node.add(OpKind::Sub, {buckets, node.integer(1)})});
+  const ValueId near = node.add(OpKind::Less, {distance, exact});
   ValueId bucket = node.add(OpKind::Where, {near, distance, far});
   if (both) {
     const ValueId later = node.add(OpKind::Greater, {offset, zero});
-    bucket = sum(node, bucket, node.add(OpKind::Where, {later, node.integer(buckets), zero}));
+    bucket = sum(node, bucket, node.add(OpKind::Where, {later, buckets, zero}));
   }
   const ValueId bias = node.add(OpKind::Gather, {table, bucket});
   node.finish(OpKind::Unsqueeze, {transposed(node, bias, {2, 0, 1}), node.integers({0})}, {});

@@ -23,6 +23,19 @@ ValueId Translation::input(std::size_t index) const {
   return inputs[index];
 }
 
+bool Translation::awaits_rank(ValueId value, std::int64_t low, std::int64_t high) {
+  if (!value) return false;
+  const auto input = std::find(inputs.begin(), inputs.end(), value);
+  require(input != inputs.end(), "{} awaits the rank of what is not its input", op);
+  if (const auto known = rank(value)) {
+    if (*known < low || *known > high)
+      invalid(fmt::format("an input has rank {}, expected {} to {}", *known, low, high));
+    return false;
+  }
+  open_rank = {static_cast<std::size_t>(input - inputs.begin()), low, high};
+  return true;
+}
+
 std::optional<std::int64_t> Translation::rank(ValueId value) const {
   const auto& shape = graph.value(value).shape;
   if (!shape) return std::nullopt;

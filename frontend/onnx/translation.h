@@ -67,6 +67,12 @@ class BodyImporter {
   virtual ChangingExtents& changing_extents(std::string_view attribute) = 0;
 };
 
+// An input whose rank decides what a node becomes, and shows only when it runs.
+struct OpenRank {
+  std::size_t input;
+  std::int64_t low, high;  // the ranks that it can have
+};
+
 // A translator takes away the attributes that the newest meaning lacks, adds what it needs, and calls
 // finish() once. An attribute that it leaves goes into the Graph unchanged.
 class Translation {
@@ -74,14 +80,15 @@ class Translation {
   Translation(graph::Graph& target, std::string node_name) : graph(target), node(std::move(node_name)) {}
 
   graph::Graph& graph;
-  std::string node;                  // its name, for messages and traces
-  std::string domain, op;            // "ai.onnx" for the default domain
-  std::int64_t opset = 0;            // of that domain
-  std::vector<ValueId> inputs;       // none: absent; the last one is present
-  std::vector<std::string> outputs;  // names for the Values; empty: absent; the last one is present
-  Attributes attributes;             // but for Graphs
-  BodyImporter* bodies = nullptr;    // the Graphs
-  std::vector<ValueId> results;      // what finish() made of the outputs
+  std::string node;                   // its name, for messages and traces
+  std::string domain, op;             // "ai.onnx" for the default domain
+  std::int64_t opset = 0;             // of that domain
+  std::vector<ValueId> inputs;        // none: absent; the last one is present
+  std::vector<std::string> outputs;   // names for the Values; empty: absent; the last one is present
+  Attributes attributes;              // but for Graphs
+  BodyImporter* bodies = nullptr;     // the Graphs
+  std::vector<ValueId> results;       // what finish() made of the outputs
+  std::optional<OpenRank> open_rank;  // what awaits_rank() has asked for
 
   bool has_input(std::size_t index) const {
     return index < inputs.size() && static_cast<bool>(inputs[index]);
@@ -94,6 +101,10 @@ class Translation {
   }
   bool wants(std::size_t output) const { return output < outputs.size() && !outputs[output].empty(); }
   std::optional<std::int64_t> rank(ValueId value) const;
+  // True if this input is present and its rank not known. The translator then returns, what it has added
+  // stays unused, and it is called anew for each rank from `low` to `high`. Throws Error (caller,
+  // invalid_model) if the rank is known to be another.
+  bool awaits_rank(ValueId value, std::int64_t low, std::int64_t high);
   // The elements of a constant; nothing if the Value is not a constant of integers.
   std::optional<std::vector<std::int64_t>> constant_integers(ValueId value) const;
   DType dtype(ValueId value) const { return graph.value(value).dtype; }

@@ -1,5 +1,8 @@
 // Inputs that say where or how many, and inputs of open rank: they run on generated kernels once a run has
 // shown what they are, and are right for every later value too.
+#include <cmath>
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
@@ -98,6 +101,90 @@ TEST(Specialisation, InputsMustAgreeOnSymbols) {
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("dimension n is 1 by input x and 2 by input repeats"));
     }
+  }
+}
+
+Tensor ramp(Extents extents) {
+  Tensor tensor(DType::F32, std::move(extents));
+  float next = -1;
+  for (float& x : tensor.as_mutable<float>()) x = std::sin(next++);
+  return tensor;
+}
+
+// The same as where the shapes of these inputs are declared. One Session serves all of them.
+void expect_as_declared(const Session& session, const std::function<ModelBuilder()>& build,
+                        std::span<const NamedTensor> inputs) {
+  ModelBuilder declared = build();
+  for (const NamedTensor& input : inputs) {
+    std::vector<frontend::testing::DimSpec> dims;
+    for (const std::int64_t extent : input.tensor.extents()) dims.emplace_back(static_cast<int>(extent));
+    declared.input(input.name, dims,
+                   input.tensor.dtype() == DType::F32   ? onnx::TensorProto::FLOAT
+                   : input.tensor.dtype() == DType::I32 ? onnx::TensorProto::INT32
+                                                        : kInt64);
+  }
+  const Tensor want = load(declared).run(inputs)[0], got = session.run(inputs)[0];
+  ASSERT_EQ(got.extents(), want.extents());
+  for (std::size_t i = 0; i < want.as<float>().size(); ++i)
+    EXPECT_NEAR(got.as<float>()[i], want.as<float>()[i], 1e-5) << i;
+}
+
+// Operators of com.microsoft whose nodes depend on the rank of an input.
+TEST(Specialisation, RanksDecideWhatANodeBecomes) {
+  const auto with_inputs = [](ModelBuilder model, std::initializer_list<std::pair<const char*, int>> inputs) {
+    for (const auto& [name, type] : inputs) model.input(name, {1}, type);
+    return load(model, /*hide_rank=*/true);
+  };
+  constexpr int kFloat = onnx::TensorProto::FLOAT, kInt32 = onnx::TensorProto::INT32;
+  const auto fused = [] {
+    ModelBuilder model(17, "com.microsoft", 1);
+    auto& node = model.node("FusedMatMul", {"a", "b"}, {"y"}, "com.microsoft");
+    set(node, "transA", std::int64_t{1});
+    set(node, "transB", std::int64_t{1});
+    return model.output("y");
+  };
+  const Session products = with_inputs(fused(), {{"a", kFloat}, {"b", kFloat}});
+  for (const auto& [a, b] : {std::pair<Extents, Extents>{{5, 2}, {3, 5}},
+                             {{4, 5, 2}, {3, 5}},
+                             {{5}, {3, 5}},
+                             {{2, 4, 5, 2}, {4, 3, 5}}}) {
+    const NamedTensor inputs[] = {{"a", ramp(a)}, {"b", ramp(b)}};
+    expect_as_declared(products, fused, inputs);
+  }
+  const auto rotary = [] {
+    ModelBuilder model(17, "com.microsoft", 1);
+    auto& node = model.node("RotaryEmbedding", {"x", "at", "cosines", "sines"}, {"y"}, "com.microsoft");
+    set(node, "num_heads", std::int64_t{3});
+    return model.output("y");
+  };
+  const Session embeddings =
+      with_inputs(rotary(), {{"x", kFloat}, {"at", kInt64}, {"cosines", kFloat}, {"sines", kFloat}});
+  const std::int64_t ids[] = {0, 6, 2, 3, 3, 1};
+  for (const bool apart : {false, true}) {
+    for (const bool first_alone : {false, true}) {
+      const Tensor at = first_alone ? integers({2}) : Tensor::from_integers(ids).reshaped({2, 3});
+      const NamedTensor inputs[] = {{"x", ramp(apart ? Extents{2, 3, 3, 4} : Extents{2, 3, 12})},
+                                    {"at", at},
+                                    {"cosines", ramp({7, 2})},
+                                    {"sines", ramp({7, 2})}};
+      expect_as_declared(embeddings, rotary, inputs);
+    }
+  }
+  const auto attention = [] {
+    ModelBuilder model(17, "com.microsoft", 1);
+    auto& node = model.node("MultiHeadAttention", {"q", "k", "v", "", "mask"}, {"y"}, "com.microsoft");
+    set(node, "num_heads", std::int64_t{2});
+    return model.output("y");
+  };
+  const Session attentions =
+      with_inputs(attention(), {{"q", kFloat}, {"k", kFloat}, {"v", kFloat}, {"mask", kInt32}});
+  for (const Extents& mask : {Extents{2}, {2, 3}, {2, 3, 3}, {2, 1, 3, 3}}) {
+    Tensor taken(DType::I32, mask);
+    for (std::size_t i = 0; i < taken.as<std::int32_t>().size(); ++i)
+      taken.as_mutable<std::int32_t>()[i] = i % 3 == 1 ? 2 : 1 - static_cast<std::int32_t>(i % 2);
+    const NamedTensor inputs[] = {
+        {"q", ramp({2, 3, 4})}, {"k", ramp({2, 3, 4})}, {"v", ramp({2, 3, 4})}, {"mask", taken}};
+    expect_as_declared(attentions, attention, inputs);
   }
 }
 

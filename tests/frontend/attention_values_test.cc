@@ -96,7 +96,7 @@ LoadOptions hiding(bool rank) {
 // The same whether shapes are known at load, or only ranks, or nothing.
 std::vector<Tensor> run_everywhere(
     const std::string& op, const std::string& domain, const std::vector<Optional>& inputs,
-    const Configure& configure = [](onnx::NodeProto&) {}, std::size_t outputs = 1, bool without_rank = true) {
+    const Configure& configure = [](onnx::NodeProto&) {}, std::size_t outputs = 1) {
   std::vector<Tensor> result = run(op, domain, inputs, configure, outputs);
   const std::vector<Tensor> dynamic = run(op, domain, inputs, configure, outputs, hiding(false));
   for (std::size_t i = 0; i < outputs; ++i) {
@@ -107,10 +107,8 @@ std::vector<Tensor> run_everywhere(
           << "output " << i << " at " << k;
     }
   }
-  if (without_rank) {
-    const auto hidden = run(op, domain, inputs, configure, outputs, hiding(true));
-    for (std::size_t i = 0; i < outputs; ++i) EXPECT_EQ(hidden[i], dynamic[i]) << "output " << i;
-  }
+  const std::vector<Tensor> hidden = run(op, domain, inputs, configure, outputs, hiding(true));
+  for (std::size_t i = 0; i < outputs; ++i) EXPECT_EQ(hidden[i], dynamic[i]) << "output " << i;
   return result;
 }
 
@@ -219,8 +217,7 @@ TEST(MultiHeadAttention, QueriesKeysAndValues) {
     expect_near(run_everywhere("MultiHeadAttention", kMicrosoft, {q, k, v}, heads(3))[0], {2, length, 9},
                 want);
     // Keys and values with their heads apart.
-    expect_near(run_everywhere("MultiHeadAttention", kMicrosoft, {q, apart(k, 3), apart(v, 3)}, heads(3), 1,
-                               false)[0],
+    expect_near(run_everywhere("MultiHeadAttention", kMicrosoft, {q, apart(k, 3), apart(v, 3)}, heads(3))[0],
                 {2, length, 9}, want);
     const Tensor bias = random({21});
     expect_near(run_everywhere("MultiHeadAttention", kMicrosoft, {q, k, v, bias}, heads(3))[0],
@@ -246,10 +243,11 @@ TEST(MultiHeadAttention, PackedForms) {
               {2, 4, 6}, want);
   expect_near(run_everywhere("MultiHeadAttention", kMicrosoft, {q, packed({&k, &v})}, heads(3))[0], {2, 4, 6},
               want);
-  expect_near(run("MultiHeadAttention", kMicrosoft, {packed({&q, &k, &v}), {}, {}, bias}, heads(3))[0],
+  expect_near(
+      run_everywhere("MultiHeadAttention", kMicrosoft, {packed({&q, &k, &v}), {}, {}, bias}, heads(3))[0],
+      {2, 4, 6}, want_biased);
+  expect_near(run_everywhere("MultiHeadAttention", kMicrosoft, {q, packed({&k, &v}), {}, bias}, heads(3))[0],
               {2, 4, 6}, want_biased);
-  expect_near(run("MultiHeadAttention", kMicrosoft, {q, packed({&k, &v}), {}, bias}, heads(3))[0], {2, 4, 6},
-              want_biased);
 }
 
 TEST(MultiHeadAttention, MasksAddTheirFilter) {
@@ -260,14 +258,13 @@ TEST(MultiHeadAttention, MasksAddTheirFilter) {
       set(node, "num_heads", 2);
       set_number(node, "mask_filter_value", static_cast<float>(filter));
     };
-    expect_near(run_everywhere("MultiHeadAttention", kMicrosoft, {q, k, v, {}, mask}, configure, 1, false)[0],
-                {2, 3, 4},
-                attend(q, k, v, 2, 2,
-                       [&](auto b, auto, auto s, auto t) {
-                         return taken(static_cast<int>(b), static_cast<int>(s), static_cast<int>(t)) ? 0
-                                                                                                     : filter;
-                       }),
-                filter < -1000 ? 1e-3F : 1e-5F);  // f32 keeps few digits of a score beside -10000
+    expect_near(
+        run_everywhere("MultiHeadAttention", kMicrosoft, {q, k, v, {}, mask}, configure)[0], {2, 3, 4},
+        attend(q, k, v, 2, 2,
+               [&](auto b, auto, auto s, auto t) {
+                 return taken(static_cast<int>(b), static_cast<int>(s), static_cast<int>(t)) ? 0 : filter;
+               }),
+        filter < -1000 ? 1e-3F : 1e-5F);  // f32 keeps few digits of a score beside -10000
   };
   for (const double filter : {-1.5, -10000.0}) {
     const std::vector<std::int32_t> flat = {1, 0, 1, 0, 0, 0};  // nothing is left of the second sequence
@@ -370,9 +367,9 @@ TEST(AttentionOfMicrosoft, ProjectsAndRemembers) {
     set(node, "num_heads", 2);
     set(node, "unidirectional", 1);
   };
-  const auto got = run_everywhere("Attention", kMicrosoft,
-                                  {x, even, even_bias, ints({2, 5}, {0, 1, 1, 1, 1, 1, 1, 1, 1, 1}), past},
-                                  causal, 2, false);
+  const auto got =
+      run_everywhere("Attention", kMicrosoft,
+                     {x, even, even_bias, ints({2, 5}, {0, 1, 1, 1, 1, 1, 1, 1, 1, 1}), past}, causal, 2);
   expect_near(got[0], {2, 3, 4}, attend(q2, k2, v2, 2, 2, [](auto b, auto, auto s, auto t) {
                 return t > s + 2 || (b == 0 && t == 0) ? -1e9 : 0;
               }));
@@ -401,7 +398,7 @@ TEST(AttentionOfMicrosoft, RotaryTurnsQueriesAndKeys) {
     set(node, "num_heads", 2);
     set(node, "do_rotary", 1);
   };
-  expect_near(run("Attention", kMicrosoft, {x, weights, bias}, configure)[0], {1, 4, 8},
+  expect_near(run_everywhere("Attention", kMicrosoft, {x, weights, bias}, configure)[0], {1, 4, 8},
               attend(turned(projected(x, weights, bias, 0, 8)), turned(projected(x, weights, bias, 8, 16)),
                      projected(x, weights, bias, 16, 24), 1, 2));
 }
@@ -419,32 +416,34 @@ TEST(QAttention, IsAttentionOnExactProducts) {
   const Tensor x = floats({1, 3, 4}, input_values), w = floats({4, 12}, weight_values);
   const Floats want =
       attend(projected(x, w, bias, 0, 4), projected(x, w, bias, 4, 8), projected(x, w, bias, 8, 12), 1, 2);
-  const auto got = run("QAttention", kMicrosoft,
-                       {Tensor::from<std::uint8_t>(DType::U8, {1, 3, 4}, levels),
-                        Tensor::from<std::int8_t>(DType::I8, {4, 12}, weight_levels),
-                        bias,
-                        floats({1}, {0.02F}),
-                        floats({1}, {0.01F}),
-                        {},
-                        Tensor::from<std::uint8_t>(DType::U8, {1}, std::vector<std::uint8_t>{100}),
-                        Tensor::from<std::int8_t>(DType::I8, {1}, std::vector<std::int8_t>{3})},
-                       heads(2));
+  const auto got = run_everywhere("QAttention", kMicrosoft,
+                                  {Tensor::from<std::uint8_t>(DType::U8, {1, 3, 4}, levels),
+                                   Tensor::from<std::int8_t>(DType::I8, {4, 12}, weight_levels),
+                                   bias,
+                                   floats({1}, {0.02F}),
+                                   floats({1}, {0.01F}),
+                                   {},
+                                   Tensor::from<std::uint8_t>(DType::U8, {1}, std::vector<std::uint8_t>{100}),
+                                   Tensor::from<std::int8_t>(DType::I8, {1}, std::vector<std::int8_t>{3})},
+                                  heads(2));
   expect_near(got[0], {1, 3, 4}, want, 1e-4F);
 }
 
 // A mask of one key: all of them in version 23, the first alone from 24 on.
 TEST(Attention, MasksOfOneKey) {
   const Tensor q = random({1, 2, 4}), k = random({1, 3, 4}), v = random({1, 3, 4}), mask = random({2, 1});
-  const auto run_version = [&](std::int64_t opset) {
+  const auto run_version = [&](std::int64_t opset, const LoadOptions& options = {}) {
     ModelBuilder builder(opset);
     builder.input("q", {1, 2, 4}).input("k", {1, 3, 4}).input("v", {1, 3, 4}).input("mask", {2, 1});
     onnx::NodeProto& node = builder.node("Attention", {"q", "k", "v", "mask"}, {"y"});
     set(node, "q_num_heads", 2);
     set(node, "kv_num_heads", 2);
     builder.output("y");
-    return reference::evaluate(builder.load(), std::vector<Tensor>{q, k, v, mask}, {})[0];
+    return reference::evaluate(builder.load(options), std::vector<Tensor>{q, k, v, mask}, {})[0];
   };
-  expect_near(run_version(23), {1, 2, 4}, attend(q, k, v, 1, 2));  // the same for every key
+  for (const LoadOptions& options : {LoadOptions(), hiding(false), hiding(true)}) {
+    expect_near(run_version(23, options), {1, 2, 4}, attend(q, k, v, 1, 2));  // the same for every key
+  }
   Floats first = {v.as<float>().begin(), v.as<float>().begin() + 4};
   for (std::size_t i = 0; i < 4; ++i) first.push_back(first[i]);
   expect_near(run_version(24), {1, 2, 4}, first);
@@ -478,9 +477,8 @@ TEST(RotaryEmbedding, TurnsPairs) {
       const Tensor at = longs({2, 3}, ids);
       expect_near(run_everywhere("RotaryEmbedding", "", {x, cosines, sines, at}, configure)[0], {2, 3, 12},
                   want);
-      expect_near(
-          run_everywhere("RotaryEmbedding", kMicrosoft, {x, at, cosines, sines}, configure, 1, false)[0],
-          {2, 3, 12}, want);
+      expect_near(run_everywhere("RotaryEmbedding", kMicrosoft, {x, at, cosines, sines}, configure)[0],
+                  {2, 3, 12}, want);
       // With heads apart, and caches that are gathered already.
       const auto gathered = [&](const Tensor& cache) {
         Floats rows;
@@ -590,12 +588,12 @@ TEST(GroupNorm, ChannelsLastWithSkip) {
     set(node, "groups", 2);
     set(node, "activation", 1);
   };
-  const auto got = run("SkipGroupNorm", kMicrosoft, {x, gamma, beta, skip, bias}, configure, 2);
+  const auto got = run_everywhere("SkipGroupNorm", kMicrosoft, {x, gamma, beta, skip, bias}, configure, 2);
   expect_near(got[0], {2, 2, 3, 4}, want);
   expect_near(got[1], {2, 2, 3, 4}, sums, 1e-6F);
-  expect_near(run_everywhere("GroupNorm", kMicrosoft, {floats({2, 2, 3, 4}, sums), gamma, beta}, configure, 1,
-                             false)[0],
-              {2, 2, 3, 4}, want);
+  expect_near(
+      run_everywhere("GroupNorm", kMicrosoft, {floats({2, 2, 3, 4}, sums), gamma, beta}, configure)[0],
+      {2, 2, 3, 4}, want);
 }
 
 TEST(BiasSoftmax, JoinsTheAxes) {
@@ -646,9 +644,9 @@ TEST(RelativePositionBias, Buckets) {
     set(node, "max_distance", 8);
     set(node, "is_bidirectional", 1);
   };
-  expect_near(
-      run("RelativePositionBias", kMicrosoft, {table, longs({1}, {7}), longs({1}, {6})}, configure)[0],
-      {1, 2, 7, 6}, want, 0);
+  expect_near(run_everywhere("RelativePositionBias", kMicrosoft, {table, longs({1}, {7}), longs({1}, {6})},
+                             configure)[0],
+              {1, 2, 7, 6}, want, 0);
 }
 
 TEST(GatedRelativePositionBias, TwoGates) {
