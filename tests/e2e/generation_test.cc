@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 
+#include "tests/e2e/session_support.h"
 #include "tests/frontend/model_builder.h"
 
 namespace kiln {
@@ -127,14 +128,6 @@ Tensor integers(const Extents& extents, const Tokens& values) {
   return Tensor::from(DType::I32, extents, std::span<const std::int32_t>(values));
 }
 
-Session load(const Search& search, bool own_first = false, KernelChoice kernels = KernelChoice::Generated) {
-  const std::string bytes = model_of(search, own_first).bytes();
-  Options options;
-  options.cache = "off";
-  options.kernels = kernels;
-  return Session::load_bytes(std::as_bytes(std::span(bytes)), "", options);
-}
-
 // The sequences of prompts that are one behind the other in `prompt`.
 Tensor run(const Session& session, const Search& search, const Extents& extents, const Tokens& prompt,
            std::int32_t length) {
@@ -155,7 +148,7 @@ void check(const Search& search) {
   for (const bool own_first : {false, true}) {
     for (const KernelChoice kernels : {KernelChoice::Generated, KernelChoice::Reference}) {
       SCOPED_TRACE(fmt::format("kernels {}, init_decoder {}", static_cast<int>(kernels), own_first));
-      const Session session = load(search, own_first, kernels);
+      const Session session = e2e::load(model_of(search, own_first), {.kernels = kernels});
       for (const std::int32_t length : {3, 4, 12}) {
         Tokens given, wanted;
         for (const Tokens& prompt : prompts) {
@@ -183,11 +176,12 @@ TEST(GreedySearch, StopsWhereAllHaveEnded) {
   const auto end = std::find(wanted.begin() + 3, wanted.end(), search.end);
   *end = search.pad;
   std::fill(end + 1, wanted.end(), 0);
-  EXPECT_THAT(tokens_of(run(load(search), search, {1, 3}, {1, 2, 5}, 10)), ElementsAreArray(wanted));
+  EXPECT_THAT(tokens_of(run(e2e::load(model_of(search, false)), search, {1, 3}, {1, 2, 5}, 10)),
+              ElementsAreArray(wanted));
 }
 
 TEST(GreedySearch, RefusesBadInput) {
-  const Session session = load({});
+  const Session session = e2e::load(model_of({}, false));
   const auto message = [&](const Extents& extents, const Tokens& prompt, std::int32_t length, float penalty) {
     try {
       run(session, {.penalty = penalty}, extents, prompt, length);

@@ -133,7 +133,7 @@ void expect_as_declared(const Session& session, const std::function<ModelBuilder
 TEST(Specialisation, RanksDecideWhatANodeBecomes) {
   const auto with_inputs = [](ModelBuilder model, std::initializer_list<std::pair<const char*, int>> inputs) {
     for (const auto& [name, type] : inputs) model.input(name, {1}, type);
-    return load(model, /*hide_rank=*/true);
+    return load(model, {.ignore_declared_ranks = true});
   };
   constexpr int kFloat = onnx::TensorProto::FLOAT, kInt32 = onnx::TensorProto::INT32;
   const auto fused = [] {
