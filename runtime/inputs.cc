@@ -9,8 +9,8 @@
 
 #include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
+#include "ir/graph/guards.h"
 #include "runtime/operands.h"
-#include "runtime/plan.h"
 
 namespace kiln::runtime {
 namespace {
@@ -233,7 +233,7 @@ void bind_elements(const Graph& graph, std::span<const Datum> inputs, graph::Bin
 
 std::vector<std::optional<Extents>> output_extents(const Graph& graph,
                                                    std::span<const std::int64_t> bindings) {
-  check_guards(graph, bindings);
+  graph::check_guards(graph, bindings);
   std::vector<std::optional<Extents>> result;
   for (const graph::ValueId id : graph.outputs) result.push_back(try_extents(graph, id, bindings));
   return result;
