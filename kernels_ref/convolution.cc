@@ -259,7 +259,10 @@ void conv_transpose(Call& call) {
       axis.pad_begin = auto_pad == "VALID" ? 0 : pads[k];
       axis.input = full - (auto_pad == "VALID" ? 0 : pads[k] + pads[k + rank]);
     }
-    axis.input = std::max<std::int64_t>(axis.input, 0);
+    if (axis.input < 0) {
+      throw_caller(ErrorCode::ShapeMismatch, "the padding of axis {} takes {} elements more than there are",
+                   2 + k, -axis.input);
+    }
     shape.output.push_back(axis.input);
   }
   shape.axes = three_axes(axes);

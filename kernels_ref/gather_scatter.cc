@@ -94,12 +94,13 @@ void gather(Call& call) {
   const Tensor &data = call.input(0), &indices = call.input(1);
   const std::size_t axis = normalized_axis(integer(call.node, "axis"), data.rank());
   const Extents& from = data.extents();
-  const std::vector<std::int64_t> chosen = checked_indices(indices, from[axis]);
   Extents extents(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis));
   extents.insert(extents.end(), indices.extents().begin(), indices.extents().end());
   extents.insert(extents.end(), from.begin() + static_cast<std::ptrdiff_t>(axis) + 1, from.end());
   const std::int64_t inner = product(from, axis + 1, from.size()), count = indices.elements();
   Tensor& y = call.output(0, data.dtype(), std::move(extents));
+  if (y.elements() == 0) return;
+  const std::vector<std::int64_t> chosen = checked_indices(indices, from[axis]);
   dispatch_storage(data.dtype(), [&]<typename T>() {
     const T* source = data.as<T>().data();
     T* target = y.as_mutable<T>().data();
@@ -158,11 +159,12 @@ void gather_nd(Call& call) {
   }
   Extents extents(indices.extents().begin(), indices.extents().end() - 1);
   extents.insert(extents.end(), from.begin() + batch_dims + depth, from.end());
+  Tensor& y = call.output(0, data.dtype(), std::move(extents));
+  if (y.elements() == 0) return;
   const std::vector<std::int64_t> offsets = block_offsets(indices, from, batches, used);
   const std::int64_t inner = product(from, batches + used, from.size());
   const std::int64_t batch_size = product(from, batches, from.size());
   const std::int64_t rows_per_batch = product(indices.extents(), batches, indices.extents().size() - 1);
-  Tensor& y = call.output(0, data.dtype(), std::move(extents));
   dispatch_storage(data.dtype(), [&]<typename T>() {
     const T* source = data.as<T>().data();
     T* target = y.as_mutable<T>().data();
@@ -215,10 +217,11 @@ void scatter_nd(Call& call) {
   Extents expected(indices.extents().begin(), indices.extents().end() - 1);
   expected.insert(expected.end(), data.extents().begin() + depth, data.extents().end());
   expect_extents("updates", updates, expected);
+  Tensor& y = copy_of_data(call);
+  if (updates.elements() == 0) return;
   const std::vector<std::int64_t> offsets =
       block_offsets(indices, data.extents(), 0, static_cast<std::size_t>(depth));
   const std::int64_t inner = product(data.extents(), static_cast<std::size_t>(depth), data.extents().size());
-  Tensor& y = copy_of_data(call);
   dispatch_reduction(text(call.node, "reduction"), data.dtype(), [&]<typename T>(auto combine) {
     const T* source = updates.as<T>().data();
     T* target = y.as_mutable<T>().data();

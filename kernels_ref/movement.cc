@@ -270,9 +270,10 @@ void split(Call& call) {
   const std::size_t count = call.node.outputs.size();
   std::vector<std::int64_t> sizes = optional_integers(call, 1);
   if (!call.has_input(1)) {
+    // The last one has what is left, which may be too little for so many pieces.
     const std::int64_t piece = ceil_divide(extent, static_cast<std::int64_t>(count));
-    for (std::int64_t rest = extent; sizes.size() < count; rest -= sizes.back())
-      sizes.push_back(std::min(rest, piece));
+    sizes.assign(count, piece);
+    sizes.back() = extent - piece * static_cast<std::int64_t>(count - 1);
   }
   std::int64_t total = 0;
   for (const std::int64_t size : sizes) {

@@ -59,19 +59,19 @@ std::vector<WindowAxis> window_axes(const graph::Node& node, std::span<const std
           std::max<std::int64_t>(0, (axis.output - 1) * axis.stride + axis.reach() - axis.input);
       axis.pad_begin = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       axis.pad_end = total - axis.pad_begin;
-      continue;
+    } else {
+      if (auto_pad == "NOTSET") {
+        axis.pad_begin = pads[k];
+        axis.pad_end = pads[k + rank];
+      } else if (auto_pad != "VALID") {
+        throw_caller(ErrorCode::InvalidArgument,
+                     "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got '{}'", auto_pad);
+      }
+      const std::int64_t room = axis.input + axis.pad_begin + axis.pad_end - axis.reach();
+      axis.output = (ceil_mode ? ceil_divide(room, axis.stride) : floor_divide(room, axis.stride)) + 1;
+      // A last window that would start in the padding at the end is left out.
+      if (ceil_mode && (axis.output - 1) * axis.stride >= axis.input + axis.pad_begin) --axis.output;
     }
-    if (auto_pad == "NOTSET") {
-      axis.pad_begin = pads[k];
-      axis.pad_end = pads[k + rank];
-    } else if (auto_pad != "VALID") {
-      throw_caller(ErrorCode::InvalidArgument,
-                   "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got '{}'", auto_pad);
-    }
-    const std::int64_t room = axis.input + axis.pad_begin + axis.pad_end - axis.reach();
-    axis.output = (ceil_mode ? ceil_divide(room, axis.stride) : floor_divide(room, axis.stride)) + 1;
-    // A last window that would start in the padding at the end is left out.
-    if (ceil_mode && (axis.output - 1) * axis.stride >= axis.input + axis.pad_begin) --axis.output;
     expect_positions(axis, 2 + k);
   }
   return axes;

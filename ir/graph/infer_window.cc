@@ -89,18 +89,19 @@ void resolve_same_padding(Inference& op, Window& window, const Shape& x) {
   op.node().attributes["auto_pad"] = std::string("NOTSET");
 }
 
-// A window with explicit padding must fit in at least once.
+// A window must fit in at least once.
 Dim output_extent(Inference& op, const Window& window, std::size_t axis, const Dim& extent, bool ceil_mode) {
   const std::int64_t stride = window.strides[axis];
-  if (window.mode != AutoPad::None) return ceildiv(extent, stride);
-  const std::int64_t begin = window.pads[axis], end = window.pads[window.rank() + axis];
-  const Dim room = extent + begin + end - window.span(axis);
-  Dim positions = floordiv(room, stride) + 1;
-  // A window that would start in the padding at the end is left out.
-  if (ceil_mode) positions = min(ceildiv(room, stride) + 1, floordiv(extent + begin - 1, stride) + 1);
+  Dim positions = ceildiv(extent, stride);
+  if (window.mode == AutoPad::None) {
+    const std::int64_t begin = window.pads[axis], end = window.pads[window.rank() + axis];
+    const Dim room = extent + begin + end - window.span(axis);
+    positions = floordiv(room, stride) + 1;
+    // A window that would start in the padding at the end is left out.
+    if (ceil_mode) positions = min(ceildiv(room, stride) + 1, floordiv(extent + begin - 1, stride) + 1);
+  }
   op.at_least(positions, 1,
-              fmt::format("positions of a window of {} elements on axis {}, padded by {}", window.span(axis),
-                          2 + axis, begin + end));
+              fmt::format("positions of a window of {} elements on axis {}", window.span(axis), 2 + axis));
   return positions;
 }
 

@@ -120,10 +120,12 @@ std::optional<ValueId> local_response_as_pool(Graph& graph, const Node& node) {
   const Shape planes{(*shape)[0], Dim(1), (*shape)[1], inner};
   const std::int64_t before = (size - 1) / 2, after = size - 1 - before;
   const ValueId squares = reshape(graph, graph.add(OpKind::Mul, {x, x}), planes);
+  const std::size_t guards = graph.guards.size();
   const ValueId means = graph.add(OpKind::AveragePool, {squares},
                                   {{"kernel_shape", std::vector<std::int64_t>{size, 1}},
                                    {"pads", std::vector<std::int64_t>{before, 0, after, 0}},
                                    {"count_include_pad", std::int64_t{1}}});
+  graph.guards.resize(guards);  // a window for each element, of which there may be none
   const ValueId scaled = graph.add(
       OpKind::Mul, {reshape(graph, means, *shape), constant_number(graph, dtype, number(node, "alpha"))});
   const ValueId sum = graph.add(OpKind::Add, {scaled, constant_number(graph, dtype, number(node, "bias"))});

@@ -174,6 +174,97 @@ TEST_P(OddBounds, WindowsMustFit) {
   }
 }
 
+TEST_P(OddBounds, SamePaddingOfNothing) {
+  for (const char* op : {"Conv", "MaxPool"}) {
+    for (const std::int64_t stride : {1, 2}) {
+      ModelBuilder model(19);
+      model.input("x", {"n", 1, "h"}).floats("w", {1, 1, 4}, {1, 1, 1, 1});
+      const bool conv = std::string_view(op) == "Conv";
+      auto& node =
+          model.node(op, conv ? std::vector<std::string>{"x", "w"} : std::vector<std::string>{"x"}, {"y"});
+      set_integers(node, "kernel_shape", {4});
+      set_integers(node, "strides", {stride});
+      set_text(node, "auto_pad", "SAME_LOWER");
+      model.output("y");
+      const Session session = load(model, {.kernels = GetParam()});
+      for (const std::int64_t h : {0, 1, 5}) {
+        const NamedTensor x = {"x", Tensor(DType::F32, {2, 1, h})};
+        if (h > 0) {
+          EXPECT_EQ(session.run(std::span(&x, 1))[0].extents(), (Extents{2, 1, (h + stride - 1) / stride}));
+        } else {
+          expect_refused(session, std::span(&x, 1), op);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OddBounds, NormalisesNothing) {
+  ModelBuilder model(13);
+  model.input("x", {"n", "c", "h"});
+  set(model.node("LRN", {"x"}, {"y"}), "size", 5);
+  model.output("y");
+  const Session session = load(model, {.kernels = GetParam()});
+  for (const Extents& extents : {Extents{2, 0, 3}, {2, 3, 0}, {0, 3, 3}, {2, 1, 3}}) {
+    const NamedTensor x = {"x", Tensor(DType::F32, extents)};
+    EXPECT_EQ(session.run(std::span(&x, 1))[0].extents(), extents);
+  }
+}
+
+TEST_P(OddBounds, TransposedConvolutionCannotLoseMoreThanThereIs) {
+  ModelBuilder model(13);
+  model.input("x", {"n", 1, "h"}).floats("w", {1, 1, 2}, {1, 1});
+  set_integers(model.node("ConvTranspose", {"x", "w"}, {"y"}), "pads", {2, 1});
+  model.output("y");
+  const Session session = load(model, {.kernels = GetParam()});
+  for (std::int64_t h = 1; h < 5; ++h) {
+    const NamedTensor x = {"x", Tensor(DType::F32, {2, 1, h})};
+    if (h + 1 >= 3) {
+      EXPECT_EQ(session.run(std::span(&x, 1))[0].extents(), (Extents{2, 1, h - 2}));
+    } else {
+      expect_refused(session, std::span(&x, 1), "ConvTranspose");
+    }
+  }
+}
+
+TEST_P(OddBounds, SplitIntoMoreThanThereIs) {
+  ModelBuilder model(18);
+  model.input("x", {"n"});
+  set(model.node("Split", {"x"}, {"a", "b", "c", "d"}), "num_outputs", 4);
+  for (const char* output : {"a", "b", "c", "d"}) model.output(output);
+  const Session session = load(model, {.kernels = GetParam()});
+  for (std::int64_t n = 0; n < 12; ++n) {
+    const NamedTensor x = {"x", Tensor(DType::F32, {n})};
+    const std::int64_t part = (n + 3) / 4;
+    if (n >= 3 * part) {
+      const auto parts = session.run(std::span(&x, 1));
+      for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_EQ(parts[i].extents(), (Extents{i < 3 ? part : n - 3 * part})) << n;
+    } else {
+      expect_refused(session, std::span(&x, 1), "Split");
+    }
+  }
+}
+
+TEST_P(OddBounds, NothingIsGatheredFromNothing) {
+  ModelBuilder model(18);
+  model.input("x", {"n", "m"}).integers("i", {2, 1}, {0, -3});
+  model.node("Gather", {"x", "i"}, {"y"});
+  model.node("GatherND", {"x", "i"}, {"z"});
+  model.output("y").output("z");
+  const Session session = load(model, {.kernels = GetParam()});
+  for (const Extents& extents : {Extents{3, 2}, {0, 2}, {3, 0}, {0, 0}}) {
+    const NamedTensor x = {"x", Tensor(DType::F32, extents)};
+    if (extents == Extents{0, 2}) {
+      expect_refused(session, std::span(&x, 1), "Gather");
+      continue;
+    }
+    const auto got = session.run(std::span(&x, 1));
+    EXPECT_EQ(got[0].extents(), (Extents{2, 1, extents[1]}));
+    EXPECT_EQ(got[1].extents(), (Extents{2, extents[1]}));
+  }
+}
+
 // An axis that is copied is on both sides, so -1 is known where it is 0.
 TEST_P(OddBounds, ReshapeOfNothing) {
   const auto reshaped = [&](const std::vector<std::int64_t>& shape, const Extents& extents) {
