@@ -70,7 +70,8 @@ class SingleNode {
     add_outputs(outputs);
     return builder_.load();
   }
-  // The outputs, which are the same while not even the ranks of the inputs are known, unless each run draws anew.
+  // The outputs, which are the same while not even the ranks of the inputs are known, unless each run draws
+  // anew.
   std::vector<Tensor> run(int outputs = 1) {
     const graph::Graph graph = load(outputs);
     std::vector<Tensor> known = reference::evaluate(graph, inputs_, {});

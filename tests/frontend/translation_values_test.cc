@@ -290,8 +290,9 @@ TEST(Values, SkipLayerNormalization) {
 }
 
 TEST(Values, TileOfOneAxisByTensors) {
-  EXPECT_EQ(SingleNode(1, "Tile").floats({2, 2}, {1, 2, 3, 4}).floats({1}, {2}).floats({1}, {1}).result_floats(),
-            (Floats{1, 2, 1, 2, 3, 4, 3, 4}));
+  EXPECT_EQ(
+      SingleNode(1, "Tile").floats({2, 2}, {1, 2, 3, 4}).floats({1}, {2}).floats({1}, {1}).result_floats(),
+      (Floats{1, 2, 1, 2, 3, 4, 3, 4}));
 }
 
 // Before opset 13 over all axes from the given one on.
@@ -329,7 +330,8 @@ TEST(Values, FusedMatMul) {
   }
   SingleNode vector(17, "FusedMatMul", kMicrosoft);  // has nothing to swap
   set(vector.node(), "transA", 1);
-  expect_near(vector.floats({3}, {1, 2, -1}).floats({3, 4}, b).result_floats(), product({1, 2, -1}, b, 1, 3, 4));
+  expect_near(vector.floats({3}, {1, 2, -1}).floats({3, 4}, b).result_floats(),
+              product({1, 2, -1}, b, 1, 3, 4));
   // transBatchA: x[row, batch, k].
   SingleNode batch(17, "FusedMatMul", kMicrosoft);
   set(batch.node(), "transBatchA", 1);
