@@ -164,6 +164,9 @@ void run_kernel(std::string_view source, std::string_view file_name, std::string
     const tile::Type& type = kernel.type(kernel.parameters[i].value);
     if (type.is_view()) check_view(kernel, i, type, arguments[i]);
   }
+  tile::require_equal_extents(kernel, [&](std::size_t parameter, int axis) {
+    return arguments[parameter].extents()[static_cast<std::size_t>(axis)];
+  });
   if (engine == KernelEngine::Interpreter) {
     interpret_kernel(kernel, arguments);
   } else {

@@ -36,6 +36,9 @@ DType ProgramBuilder::dtype_of(int value) const {
 }
 
 KernelLaunch ProgramBuilder::finish(Launch& launch) {
+  for (auto& [dim, extents] : launch.equal_extents_) {
+    if (extents.size() > 1) launch.builder_.assume_equal(std::move(extents));
+  }
   return {.kernel = launch.builder_.finish(),
           .schedule = launch.schedule_,
           .arguments = std::move(launch.arguments_),
@@ -52,19 +55,32 @@ tile::Type ProgramBuilder::Launch::bind(int value, std::span<const Dim> extents,
   return view_type(program_.dtype_of(value), extents, strides);
 }
 
+// Run-time extents that are the same expression are equal.
+tile::View ProgramBuilder::Launch::remember(tile::View view, std::span<const Dim> extents) {
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    if (extents[axis].is_constant()) continue;
+    auto group = std::find_if(equal_extents_.begin(), equal_extents_.end(),
+                              [&](const auto& known) { return known.first == extents[axis]; });
+    if (group == equal_extents_.end()) group = equal_extents_.insert(group, {extents[axis], {}});
+    group->second.push_back({view.id(), static_cast<int>(axis)});
+  }
+  return view;
+}
+
 tile::View ProgramBuilder::Launch::input(std::string name, int value, std::span<const Dim> extents,
                                          std::span<const Dim> strides, Dim offset) {
-  return builder_.input(std::move(name), bind(value, extents, strides, std::move(offset)));
+  return remember(builder_.input(std::move(name), bind(value, extents, strides, std::move(offset))), extents);
 }
 
 tile::View ProgramBuilder::Launch::output(std::string name, int value, std::span<const Dim> extents,
                                           std::span<const Dim> strides, Dim offset) {
-  return builder_.output(std::move(name), bind(value, extents, strides, std::move(offset)));
+  return remember(builder_.output(std::move(name), bind(value, extents, strides, std::move(offset))),
+                  extents);
 }
 
 tile::View ProgramBuilder::Launch::inout(std::string name, int value, std::span<const Dim> extents,
                                          std::span<const Dim> strides, Dim offset) {
-  return builder_.inout(std::move(name), bind(value, extents, strides, std::move(offset)));
+  return remember(builder_.inout(std::move(name), bind(value, extents, strides, std::move(offset))), extents);
 }
 
 tile::Expr ProgramBuilder::Launch::scalar(std::string name, Dim value) {

@@ -42,8 +42,10 @@ class ProgramBuilder {
     friend class ProgramBuilder;
     tile::Type bind(int value, std::span<const graph::Dim> extents, std::span<const graph::Dim> strides,
                     graph::Dim offset);
+    tile::View remember(tile::View view, std::span<const graph::Dim> extents);
     ProgramBuilder& program_;
     tile::KernelBuilder builder_;
+    std::vector<std::pair<graph::Dim, std::vector<tile::ParameterExtent>>> equal_extents_;
     tile::Schedule schedule_;
     std::vector<std::variant<ViewBinding, ScalarBinding>> arguments_;
     graph::Dim flops_ = 0, bytes_ = 0;

@@ -120,6 +120,10 @@ class KernelBuilder {
   View output(std::string name, Type view_type, int alias_group = 0);
   View inout(std::string name, Type view_type);
   Expr scalar(std::string name, DType dtype);
+  // These run-time extents of parameters are equal: whoever runs the Kernel answers for it.
+  void assume_equal(std::vector<ParameterExtent> extents) {
+    kernel_.equal_extents.push_back(std::move(extents));
+  }
 
   // Sets the grid: `build` runs with the grid Block open and gives one extent per dimension. Without it there
   // is one program instance.

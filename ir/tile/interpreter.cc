@@ -133,6 +133,9 @@ void Machine::bind(std::span<const Argument> arguments) {
       views_[id.index] = bind_view(type, std::get<ViewArgument>(arguments[i]), name);
     }
   }
+  require_equal_extents(kernel_, [&](std::size_t parameter, int axis) {
+    return std::get<ViewArgument>(arguments[parameter]).extents[static_cast<std::size_t>(axis)];
+  });
 }
 
 ViewPointer Machine::bind_view(const Type& type, const ViewArgument& argument, const std::string& name) {

@@ -132,4 +132,26 @@ int Kernel::grid_rank() const {
   return block.ops.empty() ? 0 : static_cast<int>(op(block.ops.back()).operands.size());
 }
 
+void require_equal_extents(const Kernel& kernel,
+                           const std::function<std::int64_t(std::size_t parameter, int axis)>& extent) {
+  const auto number_of = [&](ValueId view) {
+    std::size_t number = 0;
+    while (kernel.parameters[number].value != view) ++number;
+    return number;
+  };
+  for (const auto& group : kernel.equal_extents) {
+    const ParameterExtent first = group[0];
+    const std::int64_t expected = extent(number_of(first.view), first.axis);
+    for (const ParameterExtent& other : group) {
+      const std::int64_t got = extent(number_of(other.view), other.axis);
+      if (got == expected) continue;
+      throw_caller(
+          ErrorCode::ShapeMismatch,
+          "kernel {}: argument {} has extent {} along axis {}, expected {} as argument {} has along axis {}",
+          kernel.name, kernel.values[other.view.index].name, got, other.axis, expected,
+          kernel.values[first.view.index].name, first.axis);
+    }
+  }
+}
+
 }  // namespace kiln::tile

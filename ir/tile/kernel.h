@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -113,9 +114,18 @@ struct Parameter {
   int alias_group = 0;
 };
 
+// Extent `axis` of a memory view that is a parameter.
+struct ParameterExtent {
+  ValueId view;
+  int axis = 0;
+};
+
 struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
+  // Groups of run-time extents, two or more each, that whoever runs the Kernel has made equal. An extent is
+  // in one group at most.
+  std::vector<std::vector<ParameterExtent>> equal_extents;
   BlockId grid;  // yields one index per grid dimension; uses only scalar ops and dim over parameters
   BlockId body;  // no arguments
   std::vector<Value> values;
@@ -127,5 +137,10 @@ struct Kernel {
   const Block& block(BlockId id) const { return blocks[id.index]; }
   int grid_rank() const;  // operands of the grid Block's Yield
 };
+
+// Throws Error (caller/shape_mismatch) unless extents that `kernel` takes for equal are; `extent` gives that
+// of parameter number `parameter` along `axis`.
+void require_equal_extents(const Kernel& kernel,
+                           const std::function<std::int64_t(std::size_t parameter, int axis)>& extent);
 
 }  // namespace kiln::tile

@@ -79,6 +79,7 @@ class KernelParser {
   // --- header and types (parser_header.cc)
   void header();
   void parameter();
+  void equal_extents();
   void grid();
   Type type();
   Type shaped_type(bool is_view);

@@ -45,11 +45,13 @@ void KernelParser::header() {
   while (!current_.is('{')) {
     if (accept("tune")) {
       while (!accept(']')) advance();
+    } else if (accept("assume")) {
+      equal_extents();
     } else if (!has_grid && accept("grid")) {
       grid();
       has_grid = true;
     } else {
-      fail_expected(has_grid ? "'tune' or '{'" : "'grid' or 'tune'");
+      fail_expected(has_grid ? "'tune', 'assume' or '{'" : "'grid', 'tune' or 'assume'");
     }
   }
   if (!has_grid) fail_expected("'grid'");
@@ -78,6 +80,22 @@ void KernelParser::parameter() {
   }
   kernel_.parameters.push_back(parameter);
   if (kernel_.parameters.size() > kMaxParameters) fail(offset, "more than {} parameters", kMaxParameters);
+}
+
+// `assume %x[0] = %y[0] = ...`
+void KernelParser::equal_extents() {
+  std::vector<ParameterExtent> group;
+  do {
+    const Token name = current_;
+    value_name();
+    const ValueId view = find(name);
+    expect('[');
+    const std::int64_t axis = static_integer();
+    if (axis < 0 || axis >= type_of(view).rank()) fail(name.offset, "%{} has no axis {}", name.text, axis);
+    expect(']');
+    group.push_back({view, static_cast<int>(axis)});
+  } while (accept('='));
+  kernel_.equal_extents.push_back(std::move(group));
 }
 
 // `grid [extent, ...]`, or the Block itself: `grid { ... yield extent, ... }`.

@@ -149,7 +149,15 @@ std::string Printer::run() {
     if (i) out_ += ", ";
     out_ += parameter(kernel_.parameters[i]);
   }
-  out_ += ")\ngrid {\n";
+  out_ += ")\n";
+  for (const auto& group : kernel_.equal_extents) {
+    out_ += "assume ";
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      out_ += fmt::format("{}{}[{}]", i == 0 ? "" : " = ", text(group[i].view), group[i].axis);
+    }
+    out_ += "\n";
+  }
+  out_ += "grid {\n";
   print_block(kernel_.grid, 1);
   out_ += "}\n{\n";
   print_block(kernel_.body, 1);

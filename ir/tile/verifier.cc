@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -57,6 +58,7 @@ class Verifier {
   Facts& facts(ValueId id) { return facts_[id.index]; }
   void define(ValueId id, OpId definition);
   void check_parameter(const Parameter& parameter);
+  void check_equal_extents() const;
   // Checks the Block and gives the operands of its Yield. Its values are visible only inside.
   const std::vector<ValueId>& check_block(BlockId id, const std::vector<Type>& arguments, Place place);
   void check_op(OpId id, Place place);
@@ -123,6 +125,27 @@ void Verifier::check_parameter(const Parameter& parameter) {
   }
 }
 
+void Verifier::check_equal_extents() const {
+  std::set<std::pair<std::uint32_t, int>> seen;
+  for (const auto& group : kernel_.equal_extents) {
+    if (group.size() < 2) fail("assumes that one extent is equal, expected two or more");
+    for (const auto& [view, axis] : group) {
+      const bool is_parameter =
+          std::any_of(kernel_.parameters.begin(), kernel_.parameters.end(),
+                      [&](const Parameter& parameter) { return parameter.value == view; });
+      if (!is_parameter) fail("assumes something of extents of {}, which is no parameter", text(view));
+      const Type& type = kernel_.type(view);
+      if (axis < 0 || axis >= type.rank() || type.extents[static_cast<std::size_t>(axis)] != kDynamic) {
+        fail("assumes something of extent {} of {}: {}, expected a run-time extent", axis, text(view),
+             to_string(type));
+      }
+      if (!seen.emplace(view.index, axis).second) {
+        fail("assumes something of extent {} of {} twice", axis, text(view));
+      }
+    }
+  }
+}
+
 void Verifier::run() {
   if (!is_word(kernel_.name)) {
     fail("kernel name '{}', expected a letter or _, then letters, digits, _ and .", kernel_.name);
@@ -131,6 +154,7 @@ void Verifier::run() {
     fail("has {} parameters, expected at most {}", kernel_.parameters.size(), kMaxParameters);
   }
   for (const Parameter& parameter : kernel_.parameters) check_parameter(parameter);
+  check_equal_extents();
   const std::vector<ValueId>& grid = check_block(kernel_.grid, {}, {.depth = 0, .in_grid = true});
   if (grid.empty() || grid.size() > static_cast<std::size_t>(kMaxGridRank)) {
     fail("grid has {} dimensions, expected 1 to {}", grid.size(), kMaxGridRank);

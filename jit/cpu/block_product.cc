@@ -24,11 +24,12 @@ class Emitter {
     shape.update = product_.accumulate                                          ? Update::Add
                    : known != nullptr && known->getSExtValue() <= product_.pass ? Update::Replace
                                                                                 : Update::AsTold;
-    full_ = micro_kernel(module, shape);
     // A panel of few rows is bound by reading B, so that one shape for up to half of the rows serves them
     // all.
-    shape.rows = half_rows();
-    half_ = micro_kernel(module, shape);
+    MicroKernelShape half = shape;
+    half.rows = half_rows();
+    if (needs_full()) full_ = micro_kernel(module, shape);
+    if (needs_half()) half_ = micro_kernel(module, half);
     code_.loop(code_.index(0), product_.k, length, [&](llvm::Value* begin) {
       llvm::Value* const count = code_.min(length, code_.sub(product_.k, begin));
       emit_pass({begin, count}, code_.less(code_.index(0), begin));
@@ -37,6 +38,13 @@ class Emitter {
 
  private:
   int half_rows() const { return (product_.shape.rows + 1) / 2; }
+  bool needs_full() const { return code_.range_of(product_.live_rows).high > half_rows(); }
+  // Whether the last panel may have few rows.
+  bool needs_half() const {
+    const auto* const live = llvm::dyn_cast<llvm::ConstantInt>(product_.live_rows);
+    if (live == nullptr) return true;
+    return floor_modulo(live->getSExtValue() - 1, product_.shape.rows) + 1 <= half_rows();
+  }
 
   // Passes of nearly equal length, so that none is short.
   llvm::Value* balanced_length(llvm::Value* k) {
@@ -75,6 +83,10 @@ class Emitter {
           call_micro_kernel(code_.builder(), function, call);
           return Values{};
         };
+        if (full_ == nullptr || half_ == nullptr) {
+          call_with(full_ == nullptr ? half_ : full_);
+          return;
+        }
         llvm::Value* const many = code_.less(code_.index(half_rows()), code_.sub(product_.live_rows, row));
         code_.branch(many, [&] { return call_with(full_); }, [&] { return call_with(half_); });
       });

@@ -121,7 +121,7 @@ void Lowering::lower_local(tile::OpId id) {
     llvm::Value* fits = code_.less(elements, beyond);
     report(builder().CreateNot(fits), StatusCode::LocalTooLarge, elements);
     for (llvm::Value*& extent : extents) extent = code_.select(fits, extent, code_.index(0));
-    for (llvm::Value* extent : extents) set_range(extent, {0, op.attributes.count});
+    for (llvm::Value* extent : extents) code_.set_range(extent, {0, op.attributes.count});
   }
   Memory memory;
   {

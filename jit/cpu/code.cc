@@ -4,6 +4,7 @@
 
 #include <llvm/IR/MDBuilder.h>
 
+#include "ir/base/checked_math.h"
 #include "ir/base/errors.h"
 
 namespace kiln::jit::cpu {
@@ -67,7 +68,11 @@ Code::Hoist::~Hoist() {
 }
 
 llvm::Value* Code::arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b) {
-  if (a == b && (kind == Arithmetic::Min || kind == Arithmetic::Max)) return a;
+  if (kind == Arithmetic::Min || kind == Arithmetic::Max) {
+    const Range first = range_of(a), second = range_of(b);
+    if (a == b || first.high <= second.low) return kind == Arithmetic::Min ? a : b;
+    if (second.high <= first.low) return kind == Arithmetic::Min ? b : a;
+  }
   if (llvm::isa<llvm::Constant>(a) && kind != Arithmetic::Sub) std::swap(a, b);
   if (const auto* number = llvm::dyn_cast<llvm::ConstantInt>(b)) {
     // One form for x + c, so that equal indices are equal values.
@@ -109,10 +114,14 @@ llvm::Value* Code::min(llvm::Value* a, llvm::Value* b) { return arithmetic(Arith
 llvm::Value* Code::max(llvm::Value* a, llvm::Value* b) { return arithmetic(Arithmetic::Max, a, b); }
 llvm::Value* Code::floor_divide(llvm::Value* a, std::int64_t divisor) {
   if (divisor == 1) return a;
+  const Range range = range_of(a);
+  if (kiln::floor_divide(range.low, divisor) == kiln::floor_divide(range.high, divisor))
+    return index(kiln::floor_divide(range.low, divisor));
   const Hoist hoist(*this, {a});
   if ((divisor & (divisor - 1)) == 0) {
     return builder_.CreateAShr(a, index(__builtin_ctzll(static_cast<std::uint64_t>(divisor))));
   }
+  if (range.low >= 0) return builder_.CreateSDiv(a, index(divisor));
   // Truncating division rounds negative numbers up; moving them down by divisor - 1 first rounds them down.
   llvm::Value* negative = builder_.CreateICmpSLT(a, index(0));
   llvm::Value* moved = builder_.CreateSelect(negative, builder_.CreateSub(a, index(divisor - 1)), a);
@@ -123,6 +132,8 @@ llvm::Value* Code::select(llvm::Value* condition, llvm::Value* a, llvm::Value* b
   return builder_.CreateSelect(condition, a, b);
 }
 llvm::Value* Code::less(llvm::Value* a, llvm::Value* b) {
+  if (is_below(a, b)) return builder_.getTrue();
+  if (range_of(a).low >= range_of(b).high) return builder_.getFalse();
   const Hoist hoist(*this, {a, b});
   return builder_.CreateICmpSLT(a, b);
 }
@@ -139,16 +150,11 @@ bool Code::is_constant(llvm::Value* value, std::int64_t expected) {
 
 Values Code::loop(llvm::Value* low, llvm::Value* high, llvm::Value* step, const Values& initial,
                   const LoopBody& body, const LoopStop& stop) {
-  const auto* constant_low = llvm::dyn_cast<llvm::ConstantInt>(low);
-  const auto* constant_high = llvm::dyn_cast<llvm::ConstantInt>(high);
-  const auto* constant_step = llvm::dyn_cast<llvm::ConstantInt>(step);
-  bool runs = false;
-  if (constant_low != nullptr && constant_high != nullptr) {
-    const std::int64_t trip = constant_high->getSExtValue() - constant_low->getSExtValue();
-    if (trip <= 0) return initial;
-    if (constant_step != nullptr && trip <= constant_step->getSExtValue()) return body(low, initial);
-    runs = true;
-  }
+  llvm::Value* guarded = less(low, high);
+  const auto* decided = llvm::dyn_cast<llvm::ConstantInt>(guarded);
+  if (decided != nullptr && decided->isZero()) return initial;
+  const bool runs = decided != nullptr;
+  if (runs && range_of(high).high - range_of(low).low <= range_of(step).low) return body(low, initial);
   // Guarded and bottom-tested: the entry block runs once if there is an iteration, and is a level of its own,
   // to which only what is safe in every iteration moves.
   llvm::BasicBlock* entry = new_block("loop.entry");
@@ -157,7 +163,7 @@ Values Code::loop(llvm::Value* low, llvm::Value* high, llvm::Value* step, const 
   if (runs) {
     builder_.CreateBr(entry);
   } else {
-    builder_.CreateCondBr(less(low, high), entry, after);
+    builder_.CreateCondBr(guarded, entry, after);
   }
   open_level(entry);
   builder_.CreateBr(inside);

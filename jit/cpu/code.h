@@ -67,6 +67,18 @@ class Code {
   llvm::Value* both(llvm::Value* a, llvm::Value* b);  // i1; null stands for true
   static bool is_constant(llvm::Value* value, std::int64_t expected);
 
+  // ranges.cc: bounds of i64 values, for tests that need not be made. What is set holds wherever the value is
+  // used; other bounds follow from those of the operands.
+  struct Range {
+    std::int64_t low, high;  // inclusive
+  };
+  Range range_of(llvm::Value* value) const { return range_of(value, kRangeDepth); }
+  void set_range(llvm::Value* value, Range range) { ranges_[value] = range; }
+  void set_below(llvm::Value* value, llvm::Value* bound) { bounds_[value] = bound; }
+  bool is_below(llvm::Value* value, llvm::Value* bound) const {
+    return bounds_.lookup(value) == bound || range_of(value).high < range_of(bound).low;
+  }
+
   // for (i = low; i < high; i += step) carried = body(i, carried); gives the final carried values. Signed
   // i64, step > 0. A loop that runs exactly once becomes its body. If `stop` is given it is called after the
   // body with the next i and what the body gave, and ends the loop when it returns true.
@@ -94,6 +106,8 @@ class Code {
   // Index arithmetic that is still visible is not repeated.
   enum class Arithmetic : std::uint8_t { Add, Sub, Mul, Min, Max };
   llvm::Value* arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b);
+  static constexpr int kRangeDepth = 16;  // operands of operands that are looked at
+  Range range_of(llvm::Value* value, int depth) const;
   llvm::BasicBlock* new_block(const char* label);
   void open_level(llvm::BasicBlock* block);
   void continue_in(llvm::BasicBlock* block);  // at the current level
@@ -106,6 +120,8 @@ class Code {
   std::uint64_t next_serial_ = 0;
   llvm::DenseMap<const llvm::BasicBlock*, std::pair<int, std::uint64_t>> level_of_block_;
   std::map<std::tuple<Arithmetic, llvm::Value*, llvm::Value*>, llvm::Value*> known_arithmetic_;
+  llvm::DenseMap<llvm::Value*, Range> ranges_;
+  llvm::DenseMap<llvm::Value*, llvm::Value*> bounds_;  // exclusive
 };
 
 }  // namespace kiln::jit::cpu

@@ -116,7 +116,8 @@ void Lowering::lower_for(const Op& op) {
   llvm::Value* step = code_.max(scalar(op.operands[2]), code_.index(1));
   const Values results =
       code_.loop(low, high, step, carried.initial(), [&](llvm::Value* i, const Values& scalars) {
-        set_range(i, {range_of(low).low, std::max(range_of(low).low, range_of(high).high - 1)});
+        code_.set_range(
+            i, {code_.range_of(low).low, std::max(code_.range_of(low).low, code_.range_of(high).high - 1)});
         set_scalar(arguments[0], i);
         carried.enter(scalars);
         lower_block(body);
@@ -140,7 +141,7 @@ void Lowering::lower_contract(const Op& op) {
     llvm::Value* high = scalar(op.operands[axis]);
     return code_.loop(code_.index(0), high, code_.index(blocks[axis]), scalars,
                       [&](llvm::Value* i, const Values& inner) {
-                        set_range(i, {0, std::max<std::int64_t>(0, range_of(high).high - 1)});
+                        code_.set_range(i, {0, std::max<std::int64_t>(0, code_.range_of(high).high - 1)});
                         set_scalar(arguments[axis], i);
                         return nest(axis + 1, inner);
                       });
@@ -242,7 +243,7 @@ void Lowering::lower_scan(const Op& op) {
     }
     code_.loop(
         code_.index(0), code_.index(length), code_.index(1), start, [&](llvm::Value* i, const Values& state) {
-          set_range(i, {0, length - 1});
+          code_.set_range(i, {0, length - 1});
           llvm::Value* position = op.attributes.reverse ? code_.sub(code_.index(length - 1), i) : i;
           at[axis].base = position;
           llvm::Value* element = vector_of(emit(op.operands[0], at), strip_.lanes);
@@ -262,7 +263,7 @@ void Lowering::lower_scan(const Op& op) {
       while (lanes / 2 >= size) lanes /= 2;
       strip_.lanes = static_cast<int>(lanes);
       code_.loop(code_.index(0), code_.index(size), code_.index(lanes), [&](llvm::Value* i) {
-        set_range(i, {0, size - 1});
+        code_.set_range(i, {0, size - 1});
         at[lane_axis].base = i;
         at[lane_axis].step = 1;
         strip_.active = size % lanes == 0 ? nullptr : lanes_between(nullptr, code_.sub(code_.index(size), i));
@@ -273,7 +274,7 @@ void Lowering::lower_scan(const Op& op) {
     }
     if (k == axis || k == lane_axis) return nest(k + 1);
     code_.loop(code_.index(0), code_.index(type.extents[k]), code_.index(1), [&](llvm::Value* i) {
-      set_range(i, {0, type.extents[k] - 1});
+      code_.set_range(i, {0, type.extents[k] - 1});
       at[k].base = i;
       nest(k + 1);
     });

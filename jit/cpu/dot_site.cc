@@ -230,7 +230,7 @@ void DotSite::loop_over_outer(const std::function<void()>& emit) {
     const ContractIndex& index = problem.indices[outer_[number]];
     llvm::Value* const end = lowering.scalar(index.extent);
     code.loop(code.index(0), end, code.index(index.block), [&](llvm::Value* i) {
-      lowering.set_range(i, {0, std::max<std::int64_t>(0, lowering.range_of(end).high - 1)});
+      code.set_range(i, {0, std::max<std::int64_t>(0, code.range_of(end).high - 1)});
       lowering.set_scalar(index.argument, i);
       self(self, number + 1);
     });
@@ -243,7 +243,7 @@ void DotSite::loop_over_segments(const std::function<void(llvm::Value* number)>&
     if (k == segments_.size()) return emit(number);
     const ContractIndex& index = problem.indices[segments_[k]];
     code.loop(code.index(0), code.index(segment_counts_[k]), code.index(1), [&](llvm::Value* i) {
-      lowering.set_range(i, {0, segment_counts_[k] - 1});
+      code.set_range(i, {0, segment_counts_[k] - 1});
       lowering.set_scalar(index.argument, code.mul(i, code.index(index.block)));
       self(self, k + 1, code.add(code.mul(number, code.index(segment_counts_[k])), i));
     });

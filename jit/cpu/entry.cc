@@ -53,13 +53,34 @@ void Lowering::read_arguments(llvm::Value* arguments) {
     memory.data = word(builder().getPtrTy());
     Values extents;
     for (const std::int64_t extent : type.extents) {
+      llvm::Value* equal = extent_read_before(parameter.value, static_cast<int>(extents.size()));
+      if (equal != nullptr) {
+        extents.push_back(equal);
+        ++next;
+        continue;
+      }
       extents.push_back(number(extent));
-      if (extent == tile::kDynamic) set_range(extents.back(), {0, kGreatestExtent});
+      if (extent == tile::kDynamic) code_.set_range(extents.back(), {0, kGreatestExtent});
     }
     for (const std::int64_t stride : type.strides) memory.strides.push_back(number(stride));
     memories_[parameter.value.index] = std::move(memory);
     extents_[parameter.value.index] = std::move(extents);
   }
+}
+
+// An extent that was read and that the Kernel takes for equal to this one, else null.
+llvm::Value* Lowering::extent_read_before(ValueId view, int axis) const {
+  for (const auto& group : kernel_.equal_extents) {
+    const bool is_member = std::any_of(group.begin(), group.end(), [&](const tile::ParameterExtent& extent) {
+      return extent.view == view && extent.axis == axis;
+    });
+    if (!is_member) continue;
+    for (const auto& [other, other_axis] : group) {
+      const auto known = extents_.find(other.index);
+      if (known != extents_.end()) return known->second[static_cast<std::size_t>(other_axis)];
+    }
+  }
+  return nullptr;
 }
 
 // Extents of the grid, as values.
@@ -117,9 +138,14 @@ void Lowering::lower_run() {
   const std::function<void(std::size_t)> nest = [&](std::size_t k) {
     if (k == order.size()) return lower_block(kernel_.body);
     const auto axis = static_cast<std::size_t>(order[k]);
+    if (Code::is_constant(program_counts_[axis], 1)) {  // no box is empty
+      program_ids_[axis] = code_.index(0);
+      return nest(k + 1);
+    }
     code_.loop(lows[k], highs[k], code_.index(1), [&](llvm::Value* id) {
-      set_range(id,
-                {0, std::clamp<std::int64_t>(range_of(program_counts_[axis]).high - 1, 0, kGreatestExtent)});
+      code_.set_range(id, {0, std::clamp<std::int64_t>(code_.range_of(program_counts_[axis]).high - 1, 0,
+                                                       kGreatestExtent)});
+      code_.set_below(id, program_counts_[axis]);
       program_ids_[axis] = id;
       nest(k + 1);
     });

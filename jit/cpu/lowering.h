@@ -199,13 +199,6 @@ class Lowering {
   void report(llvm::Value* bad, StatusCode code, llvm::Value* detail);
   llvm::Value* any_lane(llvm::Value* mask);
 
-  // --- ranges.cc: bounds of i64 values, for conditions that need no test
-  struct Range {
-    std::int64_t low, high;  // inclusive
-  };
-  Range range_of(llvm::Value* value) const;
-  void set_range(llvm::Value* value, Range range) { ranges_[value] = range; }
-
   const tile::Kernel& kernel() const { return kernel_; }
   const Plan& plan() const { return plan_; }
   const tile::Schedule& schedule() const { return schedule_; }
@@ -225,6 +218,7 @@ class Lowering {
   MemoKey memo_key(tile::ValueId value, const Coordinates& at) const;
   llvm::Value* remembered(tile::ValueId value, const Coordinates& at) const;
   void read_arguments(llvm::Value* arguments);
+  llvm::Value* extent_read_before(tile::ValueId view, int axis) const;
   Values grid_extents();
   void for_each_local(tile::BlockId block, const std::function<void(const tile::Op&)>& visit) const;
   // Where a chain of views has led so far.
@@ -271,7 +265,6 @@ class Lowering {
   std::map<std::vector<llvm::Value*>, llvm::Value*> known_conditions_;
   std::map<std::vector<llvm::Value*>, llvm::Value*> known_loads_;  // of the Group being lowered
   std::map<std::vector<llvm::Value*>, Values> known_blocks_;       // transposed, likewise
-  llvm::DenseMap<llvm::Value*, Range> ranges_;
 
   llvm::Value* scratch_ = nullptr;
   llvm::Value* status_ = nullptr;

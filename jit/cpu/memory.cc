@@ -37,19 +37,14 @@ llvm::Value* Lowering::lanes_between(llvm::Value* first, llvm::Value* last) {
     const Code::Hoist hoist(code_, {clamped}, strip_.value_floor);
     return vector_of(builder().CreateTrunc(clamped, builder().getInt32Ty()), lanes);
   };
-  llvm::Value* mask = nullptr;
-  if (last != nullptr) {
-    llvm::Value* high = bound(last);
-    const Code::Hoist hoist(code_, {high}, strip_.value_floor);
-    mask = builder().CreateICmpULT(lane, high);
-  }
-  if (first != nullptr) {
-    llvm::Value* low = bound(first);
-    const Code::Hoist hoist(code_, {low}, strip_.value_floor);
-    llvm::Value* behind = builder().CreateICmpUGE(lane, low);
-    mask = code_.both(mask, behind);
-  }
-  return mask;
+  const auto compared = [&](llvm::CmpInst::Predicate predicate, llvm::Value* value) -> llvm::Value* {
+    if (value == nullptr) return nullptr;
+    llvm::Value* limit = bound(value);
+    const Code::Hoist hoist(code_, {limit}, strip_.value_floor);
+    return builder().CreateICmp(predicate, lane, limit);
+  };
+  llvm::Value* before = compared(llvm::CmpInst::ICMP_ULT, last);
+  return code_.both(before, compared(llvm::CmpInst::ICMP_UGE, first));
 }
 
 llvm::Value* Lowering::holds(const Condition& condition) {
@@ -129,9 +124,16 @@ Lowering::Address Lowering::address(llvm::Value* data, const Values& strides, co
     const Coordinate& coordinate = at[axis];
     llvm::Value* stride = strides[axis];
     if (coordinate.lanes != nullptr) {
-      const Code::Hoist hoist(code_, {coordinate.lanes, stride}, strip_.value_floor);
-      llvm::Value* scaled = builder().CreateMul(coordinate.lanes, vector_of(stride, strip_.lanes));
-      result.offsets = result.offsets == nullptr ? scaled : builder().CreateAdd(result.offsets, scaled);
+      llvm::Value* scaled = nullptr;
+      {
+        const Code::Hoist hoist(code_, {coordinate.lanes, stride}, strip_.value_floor);
+        scaled = builder().CreateMul(coordinate.lanes, vector_of(stride, strip_.lanes));
+      }
+      if (result.offsets != nullptr) {
+        const Code::Hoist hoist(code_, {result.offsets, scaled}, strip_.value_floor);
+        scaled = builder().CreateAdd(result.offsets, scaled);
+      }
+      result.offsets = scaled;
       continue;
     }
     const std::function<void(llvm::Value*)> add_terms = [&](llvm::Value* base) {
@@ -180,7 +182,6 @@ llvm::Value* Lowering::load_lanes(const Address& at, DType dtype, llvm::Value* m
   Builder& b = builder();
   llvm::Type* element = memory_type(code_.context(), dtype);
   const int lanes = strip_.lanes;
-  if (fallback == nullptr) fallback = llvm::PoisonValue::get(register_type(code_.context(), dtype));
   const bool uniform = lanes == 1 || (at.offsets == nullptr && Code::is_constant(at.lane_stride, 0));
   const bool scalar_mask = mask == nullptr || !mask->getType()->isVectorTy();
   if (uniform && scalar_mask) {

@@ -83,7 +83,7 @@ void Nest::loop_over(std::size_t axis) {
   }
   if (static_cast<int>(axis) == row_axis_) {
     code_.loop(span.low, span.high, code_.index(rows_), [&](llvm::Value* i) {
-      l_.set_range(i, {0, group_.extents[axis] - 1});
+      code_.set_range(i, {0, group_.extents[axis] - 1});
       row_span_ = {i, code_.min(code_.add(i, code_.index(rows_)), span.high)};
       set_row(0);
       loop_over(axis + 1);
@@ -91,7 +91,7 @@ void Nest::loop_over(std::size_t axis) {
     return;
   }
   code_.loop(span.low, span.high, code_.index(1), [&](llvm::Value* i) {
-    l_.set_range(i, {0, group_.extents[axis] - 1});
+    code_.set_range(i, {0, group_.extents[axis] - 1});
     at_[axis].base = i;
     loop_over(axis + 1);
   });
@@ -129,7 +129,7 @@ void Nest::choose_rows() {
 void Nest::set_row(std::int64_t row) {
   if (row_axis_ < 0) return;
   llvm::Value* base = code_.add(row_span_.low, code_.index(row));
-  l_.set_range(base, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
+  code_.set_range(base, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
   at_[static_cast<std::size_t>(row_axis_)].base = base;
   at_[static_cast<std::size_t>(row_axis_)].row_step = 1;
   l_.strip_.row = row;
@@ -215,7 +215,6 @@ void Nest::run_lanes() {
     extend(own);
     live_everywhere = live_everywhere == nullptr ? end : code_.max(live_everywhere, end);
   }
-  l_.set_range(span.high, {0, size});
 
   Span inside = interior(span);
   if (!open_ended.empty()) inside.high = code_.min(inside.high, live_everywhere);
@@ -249,11 +248,10 @@ void Nest::run_lanes() {
       llvm::Value* length = code_.max(code_.sub(inside.high, inside.low), code_.index(0));
       llvm::Value* whole = code_.mul(code_.floor_divide(length, step), code_.index(step));
       main_end = code_.add(inside.low, whole);
-      l_.set_range(main_end, {0, size});
     }
     state = code_.loop(inside.low, main_end, code_.index(step), state,
                        [&](llvm::Value* i, const Values& carried) {
-                         l_.set_range(i, {0, size - step});
+                         code_.set_range(i, {0, size - step});
                          const Strip saved = l_.strip_;
                          l_.strip_.interior = true;
                          l_.strip_.rows = rows_;
@@ -264,7 +262,7 @@ void Nest::run_lanes() {
                          Values next = carried;
                          for (int k = 0; k < unroll; ++k) {
                            llvm::Value* base = code_.add(i, code_.index(k * lanes));
-                           l_.set_range(base, {0, size - lanes});
+                           code_.set_range(base, {0, size - lanes});
                            set_lane(base);
                            for (std::int64_t row = 0; row < rows_; ++row) {
                              set_row(row);
@@ -280,7 +278,7 @@ void Nest::run_lanes() {
       state = run_edges(span, inside, main_end, live_everywhere, open_ended, unroll, state);
     } else {
       code_.loop(row_span_.low, row_span_.high, code_.index(1), [&](llvm::Value* row) {
-        l_.set_range(row, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
+        code_.set_range(row, {0, group_.extents[static_cast<std::size_t>(row_axis_)] - 1});
         at_[static_cast<std::size_t>(row_axis_)].base = row;
         at_[static_cast<std::size_t>(row_axis_)].row_step = 0;
         run_edges(span, inside, main_end, live_everywhere, open_ended, unroll, state);
@@ -308,7 +306,7 @@ Values Nest::run_edges(const Span& span, const Span& inside, llvm::Value* main_e
     return code_.loop(
         low, high, code_.index(lanes), state,
         [&](llvm::Value* i, const Values& carried) {
-          l_.set_range(i, {0, size - 1});
+          code_.set_range(i, {0, size - 1});
           const Strip saved = l_.strip_;
           set_lane(i);
           l_.strip_.active = aligned ? nullptr : l_.lanes_between(nullptr, code_.sub(high, i));

@@ -48,8 +48,8 @@ Nest::Span Nest::live(const Root& root, int axis) const {
     const int view_axis = k - surplus;
     llvm::Value* first = l_.scalar(op(root).operands[static_cast<std::size_t>(1 + view_axis)]);
     llvm::Value* size = l_.extent(view, view_axis);
-    if (l_.range_of(first).low < 0) span.low = code_.max(span.low, code_.sub(code_.index(0), first));
-    if (l_.range_of(first).high + extent > l_.range_of(size).low) {
+    if (code_.range_of(first).low < 0) span.low = code_.max(span.low, code_.sub(code_.index(0), first));
+    if (code_.range_of(first).high + extent > code_.range_of(size).low) {
       span.high = code_.min(span.high, code_.sub(size, first));
     }
   }

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "ir/base/checked_math.h"
-#include "jit/cpu/lowering.h"
+#include "jit/cpu/code.h"
 
 namespace kiln::jit::cpu {
 namespace {
 
 constexpr std::int64_t kFar = std::int64_t{1} << 61;
 
-using Range = Lowering::Range;
+using Range = Code::Range;
 constexpr Range kAnything{-kFar, kFar};
 
 Range bounded(std::int64_t low, std::int64_t high) {
@@ -19,15 +19,15 @@ Range bounded(std::int64_t low, std::int64_t high) {
 
 }  // namespace
 
-Lowering::Range Lowering::range_of(llvm::Value* value) const {
+Range Code::range_of(llvm::Value* value, int depth) const {
   if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value)) {
     const std::int64_t number = constant->getSExtValue();
     return bounded(number, number);
   }
   if (const auto known = ranges_.find(value); known != ranges_.end()) return known->second;
   auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-  if (instruction == nullptr || !value->getType()->isIntegerTy(64)) return kAnything;
-  const auto operand = [&](unsigned k) { return range_of(instruction->getOperand(k)); };
+  if (instruction == nullptr || !value->getType()->isIntegerTy(64) || depth == 0) return kAnything;
+  const auto operand = [&](unsigned k) { return range_of(instruction->getOperand(k), depth - 1); };
   switch (instruction->getOpcode()) {
     case llvm::Instruction::Add: {
       const Range a = operand(0), b = operand(1);

@@ -137,7 +137,7 @@ void RowOperand::prepare_segment(const BlockProduct& product, const ContractRang
     if (by_runs && number + 1 == free.size())
       return prepare_rows(range, table, first, first_slot, position, end);
     code_.loop(code_.index(0), end, code_.index(1), [&](llvm::Value* i) {
-      site_.lowering.set_range(i, {0, extent - 1});
+      site_.code.set_range(i, {0, extent - 1});
       position[static_cast<std::size_t>(axis)] = i;
       self(self, number + 1, code_.add(first, i));
     });
@@ -184,7 +184,7 @@ void RowOperand::prepare_rows(const ContractRange& range, llvm::Value* table, ll
   // Before the interval, and behind it, by one copy of the code.
   const auto outside = [&](llvm::Value* from, llvm::Value* to) {
     code_.loop(from, to, code_.index(1), [&](llvm::Value* i) {
-      site_.lowering.set_range(i, {0, memory.extent(axis) - 1});
+      site_.code.set_range(i, {0, memory.extent(axis) - 1});
       position[static_cast<std::size_t>(axis)] = i;
       llvm::Value* const row = code_.add(first_row, i);
       store_pointer(table, row, may_copy_ ? copy(range, code_.add(slot, row), position) : zeros_);

@@ -38,9 +38,9 @@ void Lowering::lower_scalar(const Op& op) {
       llvm::Value* index = scalar(op.operands[0]);
       const Code::Hoist hoist(code_, {index});
       llvm::Value* assumed = builder().CreateFreeze(index);
-      const Range known = range_of(index);
-      set_range(assumed,
-                {std::max(known.low, op.attributes.sizes[1]), std::min(known.high, op.attributes.sizes[2])});
+      const Code::Range known = code_.range_of(index);
+      code_.set_range(assumed, {std::max(known.low, op.attributes.sizes[1]),
+                                std::min(known.high, op.attributes.sizes[2])});
       set_scalar(op.results[0], assumed);
       break;
     }

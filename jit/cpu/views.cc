@@ -175,12 +175,14 @@ Coordinate Lowering::mapped(Coordinate a, const std::function<llvm::Value*(Build
 
 bool Lowering::low_is_known(const Coordinate& at, int lanes) const {
   if (at.lanes != nullptr) return false;
-  return range_of(at.base).low + std::min<std::int64_t>(0, at.step * (lanes - 1)) >= 0;
+  return code_.range_of(at.base).low + std::min<std::int64_t>(0, at.step * (lanes - 1)) >= 0;
 }
 
 bool Lowering::high_is_known(const Coordinate& at, llvm::Value* extent, int lanes) const {
   if (at.lanes != nullptr) return false;
-  return range_of(at.base).high + std::max<std::int64_t>(0, at.step * (lanes - 1)) < range_of(extent).low;
+  if (at.step <= 0 && code_.is_below(at.base, extent)) return true;
+  return code_.range_of(at.base).high + std::max<std::int64_t>(0, at.step * (lanes - 1)) <
+         code_.range_of(extent).low;
 }
 
 llvm::Value* Lowering::resolve(ValueId view, const Coordinates& at, llvm::Value* outside, const Leaf& leaf) {

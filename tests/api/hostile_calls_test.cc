@@ -524,6 +524,12 @@ TEST(Kernels, RefuseArgumentsThatDoNotFit) {
     expect_error(ErrorCode::TypeMismatch, "argument 2",
                  [&] { run({ones({5}), two, Tensor(DType::F64, {5})}); });
   }
+  constexpr std::string_view kEqual =
+      "kernel @equal(%x: view<?xf32>, %y: out view<?xf32>) assume %x[0] = %y[0] grid [1] { }";
+  for (const KernelEngine engine : {KernelEngine::Generated, KernelEngine::Interpreter}) {
+    expect_error(ErrorCode::ShapeMismatch, "argument y has extent 6 along axis 0, expected 5",
+                 [&] { run_kernel(kEqual, "text", "equal", {}, {ones({5}), ones({6})}, engine); });
+  }
   EXPECT_EQ(error_of([&] { run_kernel(kSource, "text", "thrice", {}, {}, KernelEngine::Generated); }).code(),
             ErrorCode::NotFound);
   EXPECT_EQ(error_of([&] { (void)kernel_listing(kSource, "text", "twice", {}, "wasm"); }).code(),

@@ -390,9 +390,10 @@ class Examination {
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       // Prepare kernels, which come last, run first.
       const std::size_t k = (i + program_.kernels.size()) % kernels_.size();
-      launch(
-          k < program_.kernels.size() ? program_.kernels[k] : program_.prepare[k - program_.kernels.size()],
-          kernels_[k], bindings);
+      const templates::KernelLaunch& next =
+          k < program_.kernels.size() ? program_.kernels[k] : program_.prepare[k - program_.kernels.size()];
+      if (std::string wrong = wrong_assumption(next, bindings); !wrong.empty()) return wrong;
+      launch(next, kernels_[k], bindings);
     }
     for (std::size_t i = 0; i < want.size(); ++i) {
       const std::size_t v = inputs.size() + i;
@@ -401,6 +402,20 @@ class Examination {
       std::string wrong = compare(got, want[i], accumulation_length(problem_, bindings));
       if (wrong.empty() && !memories_[v]->is_untouched()) wrong = "memory beside it was written";
       if (!wrong.empty()) return fmt::format("output {}: {}", i, wrong);
+    }
+    return {};
+  }
+
+  // Extents that the Kernel takes for equal must be what it is given.
+  static std::string wrong_assumption(const templates::KernelLaunch& launch,
+                                      const graph::Bindings& bindings) {
+    try {
+      tile::require_equal_extents(launch.kernel, [&](std::size_t parameter, int axis) {
+        const auto& view = std::get<templates::ViewBinding>(launch.arguments[parameter]);
+        return view.extents[static_cast<std::size_t>(axis)].evaluate(bindings);
+      });
+    } catch (const Error& error) {
+      return error.what();
     }
     return {};
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 
@@ -40,8 +41,11 @@ class Generator {
     height_ = number(1, 23);
     width_ = number(1, 70);
     make_parameters();
+    if (chance(50)) assume_equal_extents();
     k_.grid([&]() -> Indices {
-      return {ceildiv(outputs_[0].dim(0), rows_), ceildiv(outputs_[0].dim(1), columns_)};
+      // Programs may lie behind the end of everything.
+      const std::int64_t more = chance(25) ? number(1, 2) : 0;
+      return {ceildiv(outputs_[0].dim(0), rows_) + more, ceildiv(outputs_[0].dim(1), columns_)};
     });
     row_ = k_.program_id(0) * rows_;
     column_ = k_.program_id(1) * columns_;
@@ -149,6 +153,21 @@ class Generator {
     for (const DType dtype : options_.dtypes) {
       const RandomProgram::Buffer& buffer = make_buffer(dtype, {height_, width_}, true);
       outputs_.push_back(k_.output("out_" + std::string(kiln::name(dtype)), view_type(buffer)));
+    }
+  }
+
+  void assume_equal_extents() {
+    std::map<std::int64_t, std::vector<ParameterExtent>> groups;
+    const auto look_at = [&](const View& view, const std::vector<std::int64_t>& extents) {
+      for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+        if (view.type().extents[axis] != kDynamic || chance(20)) continue;
+        groups[extents[axis]].push_back({view.id(), static_cast<int>(axis)});
+      }
+    };
+    for (std::size_t i = 0; i < inputs_.size(); ++i) look_at(inputs_[i], gather_extents_[i]);
+    for (const View& output : outputs_) look_at(output, {height_, width_});
+    for (auto& [extent, group] : groups) {
+      if (group.size() > 1) k_.assume_equal(std::move(group));
     }
   }
 

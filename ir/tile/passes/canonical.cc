@@ -7,7 +7,7 @@ namespace kiln::tile {
 namespace {
 
 // Raise when the bytes of an unchanged Kernel change.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 class CanonicalWriter {
  public:
@@ -21,6 +21,14 @@ class CanonicalWriter {
       define(parameter.value);
       out_.u8(static_cast<std::uint8_t>(parameter.access));
       out_.u32(alias_number(parameter.alias_group));
+    }
+    count(kernel_.equal_extents.size());
+    for (const auto& group : kernel_.equal_extents) {
+      count(group.size());
+      for (const ParameterExtent& extent : group) {
+        out_.u32(numbers_[extent.view.index]);
+        out_.i64(extent.axis);
+      }
     }
     block(kernel_.grid);
     block(kernel_.body);

@@ -15,6 +15,10 @@ class Compactor {
     for (const Parameter& parameter : from_.parameters) {
       to_.parameters.push_back({define(parameter.value), parameter.access, parameter.alias_group});
     }
+    to_.equal_extents = std::move(from_.equal_extents);
+    for (auto& group : to_.equal_extents) {
+      for (ParameterExtent& extent : group) extent.view = values_[extent.view.index];
+    }
     to_.grid = copy(from_.grid);
     to_.body = copy(from_.body);
     return std::move(to_);

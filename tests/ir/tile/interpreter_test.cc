@@ -440,6 +440,24 @@ TEST(InterpreterErrors, ArgumentsMustFit) {
             ErrorCode::TypeMismatch);
 }
 
+TEST(InterpreterErrors, ExtentsThatAreTakenForEqualMustBe) {
+  const Kernel kernel = parse_one(R"(
+    kernel @k(%x: view<?x4xf32>, %y: out view<4x?xf32>) assume %y[1] = %x[0] grid [1] { })");
+  float memory[64] = {};
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(memory));
+  const auto run = [&](std::int64_t first, std::int64_t second) {
+    const std::vector<Argument> arguments = {ViewArgument{bytes, 0, {first, 4}, {4, 1}},
+                                             ViewArgument{bytes, 0, {4, second}, {second, 1}}};
+    return error_of_run([&] { interpret(kernel, arguments); });
+  };
+  EXPECT_EQ(run(5, 5).code(), ErrorCode::Internal);  // "no error"
+  const Error error = run(5, 6);
+  EXPECT_EQ(error.code(), ErrorCode::ShapeMismatch);
+  EXPECT_NE(std::string(error.what()).find("argument x has extent 5 along axis 0, expected 6 as argument y"),
+            std::string::npos)
+      << error.what();
+}
+
 TEST(InterpreterErrors, NothingOutsideTheBytesIsTouched) {
   const Kernel kernel = parse_one(R"(
     kernel @k(%y: out view<?xf32>) grid [1] { store %y[0], (const 1.0 : tile<8xf32>) })");

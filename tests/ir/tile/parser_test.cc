@@ -265,6 +265,23 @@ TEST(Literal, RoundsSaturatesAndWraps) {
   EXPECT_THROW(Literal::number(DType::F8E4M3FN, 1.0), Error);
 }
 
+TEST(Printer, WritesWhatIsAssumedOfExtents) {
+  const std::string parameters = "kernel @k(%x: view<?x?xf32>, %y: out view<?x?xf32>) ";
+  const std::string rest = "grid [1] { }";
+  const std::vector<std::string> clauses = {"", "assume %x[0] = %y[0] ", "assume %x[0] = %y[1] ",
+                                            "assume %x[0] = %y[0] = %x[1] ",
+                                            "assume %x[0] = %y[0] assume %x[1] = %y[1] "};
+  for (const std::string& clause : clauses) {
+    const Kernel kernel = parse_one(parameters + clause + rest);
+    const std::string text = print(kernel);
+    EXPECT_EQ(canonical_bytes(parse_one(text)), canonical_bytes(kernel)) << text;
+    for (const std::string& other : clauses) {
+      if (other == clause) break;
+      EXPECT_NE(canonical_bytes(parse_one(parameters + other + rest)), canonical_bytes(kernel)) << text;
+    }
+  }
+}
+
 TEST(CanonicalBytes, IgnoreNamesAndTellEverythingElseApart) {
   const auto bytes = [](std::string_view body) { return canonical_bytes(parse_one(kernel_text(body))); };
   EXPECT_EQ(bytes("%a = neg %n\n%b = neg %a"), bytes("%b = neg %n\n%a = neg %b"));

@@ -197,6 +197,14 @@ TEST(Verifier, RefusesWrongHeaders) {
        "a grid is made of"},
       {"kernel @k(%x: view<4xi64>) grid { yield 1.0 } { }", "number without a type"},
       {"kernel @k(%x: view<4xi64>) grid { yield (1.0 : f32) } { }", "yields value"},
+      {"kernel @k(%x: view<?x4xf32>) assume %x[0] grid [1] { }", "one extent is equal, expected two"},
+      {"kernel @k(%x: view<?x4xf32>) assume %x[0] = %x[1] grid [1] { }", "expected a run-time extent"},
+      {"kernel @k(%x: view<?x?xf32>) assume %x[0] = %x[2] grid [1] { }", "%x has no axis 2"},
+      {"kernel @k(%x: view<?xf32>) assume %x[0] = %y[0] grid [1] { }", "%y is not defined here"},
+      {"kernel @k(%x: view<?xf32>, %n: i64) assume %x[0] = %n[0] grid [1] { }", "%n has no axis 0"},
+      {"kernel @k(%x: view<?xf32>) assume %x[0] = %x[0] grid [1] { }", "extent 0 of %x twice"},
+      {"kernel @k(%x: view<?xf32>, %z: view<?x?xf32>) assume %x[0] = %z[0] assume %z[1] = %z[0] grid [1] { }",
+       "extent 0 of %z twice"},
   };
   for (const auto& [text, fragment] : headers) {
     const std::string message = error_of(text);

@@ -87,6 +87,47 @@ TEST(Lower, AddsBias) {
   }
 }
 
+// Blocks of 3 x 20 of which some lie behind the end of the arrays; extents that are taken for equal.
+TEST(Lower, ProgramsBehindTheArrays) {
+  for (const bool equal : {false, true}) {
+    KernelBuilder k("behind");
+    const View x = k.input("x", matrix());
+    const View y = k.output("y", matrix());
+    const View z = k.output("z", Type::view(DType::F32, {kDynamic}));
+    if (equal) {
+      k.assume_equal({{x.id(), 0}, {y.id(), 0}, {z.id(), 0}});
+      k.assume_equal({{x.id(), 1}, {y.id(), 1}});
+    }
+    k.grid([&]() -> Indices { return {5, 4}; });
+    const Expr i = k.program_id(0) * 3, j = k.program_id(1) * 20;
+    const Expr tile = x.load({i, j}, {3, 20});
+    y.store({i, j}, tile + 1.0);
+    z.atomic_add({i}, k.reduce(Combiner::Max, tile, 1));
+    const Kernel kernel = k.finish();
+    for (const std::int64_t m : {0, 1, 3, 7, 15}) {
+      for (const std::int64_t n : {0, 1, 19, 20, 41, 80}) {
+        expect_equal(kernel, {Matrix({m, n}).fill(1), Matrix({m, n}), Matrix({m}).fill(2)});
+      }
+    }
+  }
+}
+
+// Programs whose index along an axis is below its extent need no test of it; the others do.
+TEST(Lower, ProgramsAlongOneExtent) {
+  for (const int behind : {0, 1}) {
+    KernelBuilder k("along");
+    const View x = k.input("x", Type::view(DType::F32, {kDynamic, 40}));
+    const View y = k.output("y", Type::view(DType::F32, {kDynamic, 40}));
+    k.assume_equal({{x.id(), 0}, {y.id(), 0}});
+    k.grid([&]() -> Indices { return {y.dim(0), 1}; });
+    const Expr i = k.program_id(0) + behind;
+    y.store({i, k.program_id(1)}, x.load({i, 0}, {1, 40}) * 2.0);
+    const Kernel kernel = k.finish();
+    for (const std::int64_t m : {0, 1, 2, 5})
+      expect_equal(kernel, {Matrix({m, 40}).fill(1), Matrix({m, 40})});
+  }
+}
+
 Kernel softmax(std::int64_t block) {
   KernelBuilder k("softmax");
   const View x = k.input("x", matrix());
