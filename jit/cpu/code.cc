@@ -9,6 +9,19 @@
 
 namespace kiln::jit::cpu {
 
+namespace {
+
+// Whether `choice` is the one of two values, `value` among them, that comes first in this order.
+bool is_among(llvm::Value* value, llvm::Value* choice, llvm::CmpInst::Predicate order) {
+  const auto* select = llvm::dyn_cast<llvm::SelectInst>(choice);
+  const auto* test = select == nullptr ? nullptr : llvm::dyn_cast<llvm::ICmpInst>(select->getCondition());
+  return test != nullptr && test->getPredicate() == order && test->getOperand(0) == select->getTrueValue() &&
+         test->getOperand(1) == select->getFalseValue() &&
+         (select->getTrueValue() == value || select->getFalseValue() == value);
+}
+
+}  // namespace
+
 Code::Code(llvm::Function* function)
     : function_(function),
       builder_(function->getContext(), llvm::InstSimplifyFolder(function->getParent()->getDataLayout())) {
@@ -72,6 +85,9 @@ llvm::Value* Code::arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b) {
     const Range first = range_of(a), second = range_of(b);
     if (a == b || first.high <= second.low) return kind == Arithmetic::Min ? a : b;
     if (second.high <= first.low) return kind == Arithmetic::Min ? b : a;
+    const auto order = kind == Arithmetic::Min ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_SGT;
+    if (is_among(a, b, order)) return b;
+    if (is_among(b, a, order)) return a;
   }
   if (llvm::isa<llvm::Constant>(a) && kind != Arithmetic::Sub) std::swap(a, b);
   if (const auto* number = llvm::dyn_cast<llvm::ConstantInt>(b)) {

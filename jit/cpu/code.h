@@ -74,10 +74,11 @@ class Code {
   };
   Range range_of(llvm::Value* value) const { return range_of(value, kRangeDepth); }
   void set_range(llvm::Value* value, Range range) { ranges_[value] = range; }
-  void set_below(llvm::Value* value, llvm::Value* bound) { bounds_[value] = bound; }
-  bool is_below(llvm::Value* value, llvm::Value* bound) const {
-    return bounds_.lookup(value) == bound || range_of(value).high < range_of(bound).low;
+  // `value` * `factor` < `bound`.
+  void set_below(llvm::Value* value, llvm::Value* bound, std::int64_t factor = 1) {
+    bounds_[value] = {bound, factor};
   }
+  bool is_below(llvm::Value* value, llvm::Value* bound) const;
 
   // for (i = low; i < high; i += step) carried = body(i, carried); gives the final carried values. Signed
   // i64, step > 0. A loop that runs exactly once becomes its body. If `stop` is given it is called after the
@@ -108,6 +109,7 @@ class Code {
   llvm::Value* arithmetic(Arithmetic kind, llvm::Value* a, llvm::Value* b);
   static constexpr int kRangeDepth = 16;  // operands of operands that are looked at
   Range range_of(llvm::Value* value, int depth) const;
+  bool has_bound(llvm::Value* value, llvm::Value* bound) const;
   llvm::BasicBlock* new_block(const char* label);
   void open_level(llvm::BasicBlock* block);
   void continue_in(llvm::BasicBlock* block);  // at the current level
@@ -121,7 +123,7 @@ class Code {
   llvm::DenseMap<const llvm::BasicBlock*, std::pair<int, std::uint64_t>> level_of_block_;
   std::map<std::tuple<Arithmetic, llvm::Value*, llvm::Value*>, llvm::Value*> known_arithmetic_;
   llvm::DenseMap<llvm::Value*, Range> ranges_;
-  llvm::DenseMap<llvm::Value*, llvm::Value*> bounds_;  // exclusive
+  llvm::DenseMap<llvm::Value*, std::pair<llvm::Value*, std::int64_t>> bounds_;
 };
 
 }  // namespace kiln::jit::cpu

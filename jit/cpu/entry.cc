@@ -7,6 +7,7 @@
 
 namespace kiln::jit::cpu {
 
+using tile::Function;
 using tile::Type;
 using tile::ValueId;
 
@@ -94,6 +95,27 @@ Values Lowering::grid_extents() {
   return extents;
 }
 
+// Programs along a dimension of n or ceildiv(n, block) have an index, id or id * block, below n.
+void Lowering::bound_program_id(std::size_t axis, llvm::Value* id) {
+  code_.set_below(id, program_counts_[axis]);
+  const auto operand = [&](ValueId of, Function function, std::size_t number) {
+    const tile::OpId definer = of ? plan_.definer(of) : tile::OpId::none();
+    if (!definer) return ValueId::none();
+    const tile::Op& op = kernel_.op(definer);
+    const bool is_it = op.code == tile::Opcode::Elementwise && op.attributes.function == function;
+    return is_it ? op.operands[number] : ValueId::none();
+  };
+  // ceildiv(n, block) is (n + floormod(-n, block)) / block.
+  const ValueId count = kernel_.op(kernel_.block(kernel_.grid).ops.back()).operands[axis];
+  const ValueId sum = operand(count, Function::Div, 0), block = operand(count, Function::Div, 1);
+  const ValueId n = operand(sum, Function::Add, 0), rest = operand(sum, Function::Add, 1);
+  if (!n || operand(operand(rest, Function::FloorMod, 0), Function::Neg, 0) != n) return;
+  const auto* size = llvm::dyn_cast<llvm::ConstantInt>(scalar(block));
+  const ValueId modulus = operand(rest, Function::FloorMod, 1);
+  if (size == nullptr || size->getSExtValue() < 1 || scalar(modulus) != size) return;
+  code_.set_below(id, scalar(n), size->getSExtValue());
+}
+
 void Lowering::lower_run() {
   llvm::Value* call = code_.function()->getArg(0);
   const auto field = [&](std::size_t offset) {
@@ -145,7 +167,7 @@ void Lowering::lower_run() {
     code_.loop(lows[k], highs[k], code_.index(1), [&](llvm::Value* id) {
       code_.set_range(id, {0, std::clamp<std::int64_t>(code_.range_of(program_counts_[axis]).high - 1, 0,
                                                        kGreatestExtent)});
-      code_.set_below(id, program_counts_[axis]);
+      bound_program_id(axis, id);
       program_ids_[axis] = id;
       nest(k + 1);
     });

@@ -218,6 +218,7 @@ class Lowering {
   MemoKey memo_key(tile::ValueId value, const Coordinates& at) const;
   llvm::Value* remembered(tile::ValueId value, const Coordinates& at) const;
   void read_arguments(llvm::Value* arguments);
+  void bound_program_id(std::size_t axis, llvm::Value* id);
   llvm::Value* extent_read_before(tile::ValueId view, int axis) const;
   Values grid_extents();
   void for_each_local(tile::BlockId block, const std::function<void(const tile::Op&)>& visit) const;

@@ -4,6 +4,7 @@
 
 #include "ir/base/errors.h"
 #include "jit/cpu/lowering.h"
+#include "jit/cpu/transpose.h"
 #include "jit/cpu/types.h"
 
 namespace kiln::jit::cpu {
@@ -319,22 +320,7 @@ llvm::Value* Lowering::load_transposed(const Access& access, const Address& at) 
       rows.push_back(from_memory(builder(), raw, access.dtype));
     }
     const Code::Hoist hoist(code_, rows, strip_.load_floor);
-    // Exchange the off-diagonal quarters of ever smaller blocks.
-    for (int distance = lanes / 2; distance > 0; distance /= 2) {
-      llvm::SmallVector<int, 16> low, high;
-      for (int lane = 0; lane < lanes; ++lane) {
-        low.push_back((lane & distance) == 0 ? lane : lanes + lane - distance);
-        high.push_back((lane & distance) == 0 ? lane + distance : lanes + lane);
-      }
-      for (int row = 0; row < lanes; ++row) {
-        if ((row & distance) != 0) continue;
-        llvm::Value*& a = rows[static_cast<std::size_t>(row)];
-        llvm::Value*& b = rows[static_cast<std::size_t>(row + distance)];
-        llvm::Value* upper = builder().CreateShuffleVector(a, b, low);
-        b = builder().CreateShuffleVector(a, b, high);
-        a = upper;
-      }
-    }
+    transpose_registers(builder(), rows);
     block = std::move(rows);
   }
   return block[static_cast<std::size_t>(strip_.row)];

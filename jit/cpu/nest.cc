@@ -93,6 +93,9 @@ void Nest::loop_over(std::size_t axis) {
   code_.loop(span.low, span.high, code_.index(1), [&](llvm::Value* i) {
     code_.set_range(i, {0, group_.extents[axis] - 1});
     at_[axis].base = i;
+    for (const Root& root : group_.roots) {
+      if (live(root, static_cast<int>(axis)).high == span.high) bound_index(root, static_cast<int>(axis), i);
+    }
     loop_over(axis + 1);
   });
 }

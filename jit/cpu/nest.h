@@ -58,7 +58,9 @@ class Nest {
 
   // --- nest_bounds.cc
   bool reports(tile::ValueId value) const;
+  std::optional<int> stored_axis(const Root& root, int axis) const;
   Span live(const Root& root, int axis) const;
+  void bound_index(const Root& root, int axis, llvm::Value* i);
   Span interior(Span span);
   void visit_root(const Root& root, const std::function<void(const Condition&)>& visit);
   void visit_conditions(tile::ValueId value, const Coordinates& at,

@@ -33,27 +33,39 @@ bool Nest::reports(ValueId value) const {
   return false;
 }
 
+// The axis of the view that a Root stores to along an axis of the space; none if it needs all of the space.
+std::optional<int> Nest::stored_axis(const Root& root, int axis) const {
+  if (whole_ || (root.kind != Root::Kind::Store && root.kind != Root::Kind::AtomicAdd)) return std::nullopt;
+  const Type& type = kernel_.type(root.value);
+  const int surplus = type.rank() - kernel_.type(op(root).operands[0]).rank();
+  int next = 0;
+  for (int k = 0; k < type.rank(); ++k) {
+    if (type.extents[static_cast<std::size_t>(k)] != 1 && next++ == axis) return k - surplus;
+  }
+  return std::nullopt;
+}
+
 // The live range of a Root along one axis of the space; everything but a store needs all of it.
 Nest::Span Nest::live(const Root& root, int axis) const {
   const std::int64_t extent = group_.extents[static_cast<std::size_t>(axis)];
   Span span{code_.index(0), code_.index(extent)};
-  if (whole_ || (root.kind != Root::Kind::Store && root.kind != Root::Kind::AtomicAdd)) return span;
-  const Type& type = kernel_.type(root.value);
-  const ValueId view = op(root).operands[0];
-  const int surplus = type.rank() - kernel_.type(view).rank();
-  int next = 0;
-  for (int k = 0; k < type.rank(); ++k) {
-    if (type.extents[static_cast<std::size_t>(k)] == 1) continue;
-    if (next++ != axis) continue;
-    const int view_axis = k - surplus;
-    llvm::Value* first = l_.scalar(op(root).operands[static_cast<std::size_t>(1 + view_axis)]);
-    llvm::Value* size = l_.extent(view, view_axis);
+  if (const std::optional<int> stored = stored_axis(root, axis)) {
+    llvm::Value* first = l_.scalar(op(root).operands[static_cast<std::size_t>(1 + *stored)]);
+    llvm::Value* size = l_.extent(op(root).operands[0], *stored);
     if (code_.range_of(first).low < 0) span.low = code_.max(span.low, code_.sub(code_.index(0), first));
     if (code_.range_of(first).high + extent > code_.range_of(size).low) {
       span.high = code_.min(span.high, code_.sub(size, first));
     }
   }
   return span;
+}
+
+// `i` is live: what it stores to is below the end of the view.
+void Nest::bound_index(const Root& root, int axis, llvm::Value* i) {
+  if (const std::optional<int> stored = stored_axis(root, axis)) {
+    llvm::Value* first = l_.scalar(op(root).operands[static_cast<std::size_t>(1 + *stored)]);
+    code_.set_below(code_.add(i, first), l_.extent(op(root).operands[0], *stored));
+  }
 }
 
 // Visits the conditions of every access that computing `value` at `at` makes.

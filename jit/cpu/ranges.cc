@@ -19,6 +19,20 @@ Range bounded(std::int64_t low, std::int64_t high) {
 
 }  // namespace
 
+bool Code::is_below(llvm::Value* value, llvm::Value* bound) const {
+  return has_bound(value, bound) || range_of(value).high < range_of(bound).low;
+}
+
+bool Code::has_bound(llvm::Value* value, llvm::Value* bound) const {
+  const auto* product = llvm::dyn_cast<llvm::BinaryOperator>(value);
+  const auto* factor = product != nullptr && product->getOpcode() == llvm::Instruction::Mul
+                           ? llvm::dyn_cast<llvm::ConstantInt>(product->getOperand(1))
+                           : nullptr;
+  return bounds_.lookup(value) == std::pair(bound, std::int64_t{1}) ||
+         (factor != nullptr &&
+          bounds_.lookup(product->getOperand(0)) == std::pair(bound, factor->getSExtValue()));
+}
+
 Range Code::range_of(llvm::Value* value, int depth) const {
   if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value)) {
     const std::int64_t number = constant->getSExtValue();
@@ -35,7 +49,8 @@ Range Code::range_of(llvm::Value* value, int depth) const {
     }
     case llvm::Instruction::Sub: {
       const Range a = operand(0), b = operand(1);
-      return bounded(a.low - b.high, a.high - b.low);
+      const bool positive = has_bound(instruction->getOperand(1), instruction->getOperand(0));
+      return bounded(std::max<std::int64_t>(a.low - b.high, positive ? 1 : -kFar), a.high - b.low);
     }
     case llvm::Instruction::Mul: {
       const Range a = operand(0), b = operand(1);

@@ -1,8 +1,11 @@
 #include "jit/cpu/transpose.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include <fmt/format.h>
+#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
 #include "jit/cpu/code.h"
@@ -11,27 +14,15 @@
 namespace kiln::jit::cpu {
 namespace {
 
-std::size_t to_unsigned(int value) { return static_cast<std::size_t>(value); }
-
-// A square of registers turned by exchanging halves of pairs, then quarters, and so on.
-void transpose_registers(llvm::IRBuilderBase& builder, std::vector<llvm::Value*>& rows) {
-  const int lanes = static_cast<int>(rows.size());
-  for (int distance = lanes / 2; distance >= 1; distance /= 2) {
-    llvm::SmallVector<int, 16> low, high;
-    for (int lane = 0; lane < lanes; ++lane) {
-      const bool from_second = (lane & distance) != 0;
-      low.push_back(from_second ? lanes + lane - distance : lane);
-      high.push_back(from_second ? lanes + lane : lane + distance);
-    }
-    for (int row = 0; row < lanes; ++row) {
-      if (row & distance) continue;
-      llvm::Value*& first = rows[to_unsigned(row)];
-      llvm::Value*& second = rows[to_unsigned(row + distance)];
-      llvm::Value* const upper = builder.CreateShuffleVector(first, second, low);
-      second = builder.CreateShuffleVector(first, second, high);
-      first = upper;
-    }
-  }
+// Hides from instruction selection how a vector was made. It looks through chains of shuffles for better
+// ones, at a cost that grows with the square of their length, and there are none.
+llvm::Value* hidden(llvm::IRBuilderBase& builder, llvm::Value* vector) {
+  const std::uint64_t bits = vector->getType()->getPrimitiveSizeInBits();
+  if (bits % 32 != 0) return vector;
+  auto* const floats = llvm::FixedVectorType::get(builder.getFloatTy(), static_cast<unsigned>(bits / 32));
+  llvm::Value* const fenced = builder.CreateIntrinsic(llvm::Intrinsic::arithmetic_fence, {floats},
+                                                      {builder.CreateBitCast(vector, floats)});
+  return builder.CreateBitCast(fenced, vector->getType());
 }
 
 // void(source, column_pitch, k, columns, target, target_pitch, padded_columns)
@@ -92,7 +83,7 @@ llvm::Function* transpose_function(llvm::Module& module, DType from, DType to, i
         llvm::Value* const k_row = code.add(first_k, code.index(row));
         llvm::Value* const address = builder.CreateGEP(
             memory_element(context, to), offset(target, code.mul(k_row, target_pitch)), first_column);
-        builder.CreateAlignedStore(rows[to_unsigned(row)], address,
+        builder.CreateAlignedStore(rows[static_cast<std::size_t>(row)], address,
                                    llvm::Align(static_cast<std::uint64_t>(bits(to) / 8)));
       }
     });
@@ -102,6 +93,45 @@ llvm::Function* transpose_function(llvm::Module& module, DType from, DType to, i
 }
 
 }  // namespace
+
+// Every shuffle is one instruction. Those within pieces of 128 bits interleave the elements of two rows,
+// until each piece holds one column of as many rows as it has elements; then pieces are brought together, the
+// even and the odd ones of two rows.
+void transpose_registers(llvm::IRBuilderBase& builder, std::vector<llvm::Value*>& rows) {
+  const std::size_t lanes = rows.size();
+  const std::size_t piece = std::min<std::size_t>(lanes, 128 / rows[0]->getType()->getScalarSizeInBits());
+  const std::size_t pieces = lanes / piece;
+  llvm::SmallVector<int, 64> low, high, even, odd;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const std::size_t number = lane / piece, within = lane % piece;
+    low.push_back(static_cast<int>(number * piece + within / 2 + within % 2 * lanes));
+    high.push_back(low.back() + static_cast<int>(piece / 2));
+    even.push_back(static_cast<int>(2 * number * piece + within));
+    odd.push_back(even.back() + static_cast<int>(piece));
+  }
+  std::vector<llvm::Value*> next(lanes);
+  for (std::size_t done = 1; done < piece; done *= 2) {
+    for (std::size_t first = 0; first < lanes; first += piece) {
+      for (std::size_t i = 0; i < piece / 2; ++i) {
+        llvm::Value *const a = rows[first + i], *const b = rows[first + i + piece / 2];
+        next[first + 2 * i] = hidden(builder, builder.CreateShuffleVector(a, b, low));
+        next[first + 2 * i + 1] = hidden(builder, builder.CreateShuffleVector(a, b, high));
+      }
+    }
+    rows = next;
+  }
+  for (std::size_t done = 1; done < pieces; done *= 2) {
+    for (std::size_t column = 0; column < piece; ++column) {
+      const auto row = [&](std::size_t number) { return column + number * piece; };
+      for (std::size_t i = 0; i < pieces / 2; ++i) {
+        llvm::Value *const a = rows[row(2 * i)], *const b = rows[row(2 * i + 1)];
+        next[row(i)] = hidden(builder, builder.CreateShuffleVector(a, b, even));
+        next[row(i + pieces / 2)] = hidden(builder, builder.CreateShuffleVector(a, b, odd));
+      }
+    }
+    rows = next;
+  }
+}
 
 void emit_transposed_copy(Code& code, const TransposedCopy& copy) {
   llvm::Module& module = *code.function()->getParent();

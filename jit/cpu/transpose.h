@@ -8,6 +8,9 @@
 
 namespace kiln::jit::cpu {
 
+// Turns a square: as many vectors as each has lanes, a power of two.
+void transpose_registers(llvm::IRBuilderBase& builder, std::vector<llvm::Value*>& rows);
+
 struct TransposedCopy {
   DType from = DType::F32;
   DType to = DType::F32;  // 32 or 64 bits
