@@ -7,6 +7,7 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include "jit/cpu/widen.h"
+#include "jit/llvm/shared_functions.h"
 
 namespace kiln::jit::cpu {
 namespace {
@@ -278,6 +279,7 @@ llvm::Function* micro_kernel(llvm::Module& module, const MicroKernelShape& shape
                              llvm::GlobalValue::InternalLinkage, symbol, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(kSharedFunction);
   Emitter(module, shape, function).emit();
   return function;
 }

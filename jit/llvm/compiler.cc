@@ -32,8 +32,10 @@
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/Cloning.h>
 
 #include "ir/base/errors.h"
+#include "jit/llvm/shared_functions.h"
 
 namespace kiln::jit {
 namespace {
@@ -151,16 +153,39 @@ class Compiler {
 
   std::unique_ptr<llvm::Module> build(const Target& target, const ModuleBuilder& fill) {
     diagnostics_->reset();
-    llvm::TargetMachine& machine = target_machine(target);
-    auto module = std::make_unique<llvm::Module>("kiln", context_);
-    module->setTargetTriple(machine.getTargetTriple());
-    module->setDataLayout(machine.createDataLayout());
+    auto module = empty_module(target);
     fill(*module);
     std::string report;
     llvm::raw_string_ostream stream(report);
     if (llvm::verifyModule(*module, &stream)) throw compile_failed("invalid LLVM IR: " + report);
     optimize(*module);
     return module;
+  }
+
+  // Replaces functions that are shared by their code. Returns the register spills in them.
+  int share_functions(llvm::Module& module, const Target& target) {
+    int spills = 0;
+    for (llvm::Function& function : llvm::make_early_inc_range(module)) {
+      if (!function.hasFnAttribute(kSharedFunction)) continue;
+      const std::string key = cpu_name(target.isa) + feature_string(target) + content_of(function);
+      auto code = shared_functions().find(key);
+      if (!code) {
+        llvm::ValueToValueMapTy unused;
+        llvm::Function* const copy = llvm::CloneFunction(&function, unused);
+        const auto alone = empty_module(target);
+        move_function(*copy, *alone);
+        copy->setLinkage(llvm::GlobalValue::ExternalLinkage);
+        diagnostics_->reset();
+        const llvm::SmallVector<char, 0> object = emit_object(*alone, target);
+        code = code_of(llvm::StringRef(object.data(), object.size()), diagnostics_->spills());
+        shared_functions().add(key, *code);
+        diagnostics_->reset();
+      }
+      if (!*code) continue;
+      replace_body(function, **code);
+      spills += (*code)->spills;
+    }
+    return spills;
   }
 
   llvm::SmallVector<char, 0> emit_object(llvm::Module& module, const Target& target) {
@@ -192,6 +217,14 @@ class Compiler {
   int spills() const { return diagnostics_->spills(); }
 
  private:
+  std::unique_ptr<llvm::Module> empty_module(const Target& target) {
+    llvm::TargetMachine& machine = target_machine(target);
+    auto module = std::make_unique<llvm::Module>("kiln", context_);
+    module->setTargetTriple(machine.getTargetTriple());
+    module->setDataLayout(machine.createDataLayout());
+    return module;
+  }
+
   // The lowering emits final vector code; SROA turns its small register tiles into SSA values. Each block
   // costs in dozens of passes, so that those which only follow another are joined to it.
   void optimize(llvm::Module& module) {
@@ -275,12 +308,13 @@ std::int64_t text_bytes(const llvm::SmallVector<char, 0>& object) {
 Result<ObjectCode> emit_object(const Target& target, const ModuleBuilder& build) {
   return with_compiler<ObjectCode>([&](Compiler& compiler) {
     const auto module = compiler.build(target, build);
+    const int shared_spills = compiler.share_functions(*module, target);
     const llvm::SmallVector<char, 0> object = compiler.emit_object(*module, target);
     ObjectCode code;
     const auto* begin = reinterpret_cast<const std::byte*>(object.data());
     code.bytes.assign(begin, begin + object.size());
     code.code_bytes = text_bytes(object);
-    code.spills = compiler.spills();
+    code.spills = compiler.spills() + shared_spills;
     return code;
   });
 }
