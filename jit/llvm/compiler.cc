@@ -168,8 +168,7 @@ class Compiler {
     for (llvm::Function& function : llvm::make_early_inc_range(module)) {
       if (!function.hasFnAttribute(kSharedFunction)) continue;
       const std::string key = cpu_name(target.isa) + feature_string(target) + content_of(function);
-      auto code = shared_functions().find(key);
-      if (!code) {
+      const auto& code = shared_code(key, [&] {
         llvm::ValueToValueMapTy unused;
         llvm::Function* const copy = llvm::CloneFunction(&function, unused);
         const auto alone = empty_module(target);
@@ -177,14 +176,13 @@ class Compiler {
         copy->setLinkage(llvm::GlobalValue::ExternalLinkage);
         diagnostics_->reset();
         const llvm::SmallVector<char, 0> object = emit_object(*alone, target);
-        code = code_of(llvm::StringRef(object.data(), object.size()), diagnostics_->spills());
-        shared_functions().add(key, *code);
-        diagnostics_->reset();
-      }
-      if (!*code) continue;
-      replace_body(function, **code);
-      spills += (*code)->spills;
+        return code_of(llvm::StringRef(object.data(), object.size()), diagnostics_->spills());
+      });
+      if (!code) continue;
+      replace_body(function, *code);
+      spills += code->spills;
     }
+    diagnostics_->reset();
     return spills;
   }
 

@@ -1,5 +1,7 @@
 #include "jit/llvm/shared_functions.h"
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include <llvm/IR/Constants.h>
@@ -13,21 +15,18 @@
 
 namespace kiln::jit {
 
-std::optional<std::optional<SharedCode>> SharedFunctions::find(const std::string& key) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = codes_.find(key);
-  if (found == codes_.end()) return std::nullopt;
-  return found->second;
-}
-
-void SharedFunctions::add(const std::string& key, std::optional<SharedCode> code) {
-  const std::lock_guard lock(mutex_);
-  codes_.emplace(key, std::move(code));
-}
-
-SharedFunctions& shared_functions() {
-  static SharedFunctions functions;
-  return functions;
+const std::optional<SharedCode>& shared_code(const std::string& key,
+                                             const std::function<std::optional<SharedCode>()>& make) {
+  static std::mutex mutex;
+  static std::map<std::string, std::optional<SharedCode>> codes;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = codes.find(key); found != codes.end()) return found->second;
+  }
+  // Two threads may make the same at once; the first one's stays.
+  std::optional<SharedCode> made = make();
+  const std::lock_guard lock(mutex);
+  return codes.emplace(key, std::move(made)).first->second;
 }
 
 std::string content_of(const llvm::Function& function) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <mutex>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,18 +22,10 @@ struct SharedCode {
   int spills = 0;
 };
 
-// By Target and content. Thread safe; never emptied, as there are only some dozens of shapes.
-class SharedFunctions {
- public:
-  // Nothing if `key` is unknown; an empty inner value if its code cannot be copied.
-  std::optional<std::optional<SharedCode>> find(const std::string& key) const;
-  void add(const std::string& key, std::optional<SharedCode> code);
-
- private:
-  mutable std::mutex mutex_;
-  std::map<std::string, std::optional<SharedCode>> codes_;
-};
-SharedFunctions& shared_functions();
+// The code of the function that `key` names, a Target and content_of(); made at the first use. Nothing if it
+// cannot be copied. Thread safe; kept for the process, as there are only some dozens of shapes.
+const std::optional<SharedCode>& shared_code(const std::string& key,
+                                             const std::function<std::optional<SharedCode>()>& make);
 
 // What tells `function` from others: its name, attributes and instructions.
 std::string content_of(const llvm::Function& function);
