@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -58,7 +59,12 @@ class Nest {
 
   // --- nest_bounds.cc
   bool reports(tile::ValueId value) const;
-  std::optional<int> stored_axis(const Root& root, int axis) const;
+  // The first index along the axis of a view that is stored to, and the view's extent there.
+  struct Stored {
+    llvm::Value* first;
+    llvm::Value* size;
+  };
+  std::optional<Stored> stored(const Root& root, int axis) const;
   Span live(const Root& root, int axis) const;
   void bound_index(const Root& root, int axis, llvm::Value* i);
   Span interior(Span span);

@@ -33,14 +33,18 @@ bool Nest::reports(ValueId value) const {
   return false;
 }
 
-// The axis of the view that a Root stores to along an axis of the space; none if it needs all of the space.
-std::optional<int> Nest::stored_axis(const Root& root, int axis) const {
+// Where a Root stores along an axis of the space; nothing if it needs all of the space.
+std::optional<Nest::Stored> Nest::stored(const Root& root, int axis) const {
   if (whole_ || (root.kind != Root::Kind::Store && root.kind != Root::Kind::AtomicAdd)) return std::nullopt;
   const Type& type = kernel_.type(root.value);
-  const int surplus = type.rank() - kernel_.type(op(root).operands[0]).rank();
+  const ValueId view = op(root).operands[0];
+  const int surplus = type.rank() - kernel_.type(view).rank();
   int next = 0;
   for (int k = 0; k < type.rank(); ++k) {
-    if (type.extents[static_cast<std::size_t>(k)] != 1 && next++ == axis) return k - surplus;
+    if (type.extents[static_cast<std::size_t>(k)] == 1 || next++ != axis) continue;
+    const int view_axis = k - surplus;
+    return Stored{l_.scalar(op(root).operands[static_cast<std::size_t>(1 + view_axis)]),
+                  l_.extent(view, view_axis)};
   }
   return std::nullopt;
 }
@@ -49,12 +53,11 @@ std::optional<int> Nest::stored_axis(const Root& root, int axis) const {
 Nest::Span Nest::live(const Root& root, int axis) const {
   const std::int64_t extent = group_.extents[static_cast<std::size_t>(axis)];
   Span span{code_.index(0), code_.index(extent)};
-  if (const std::optional<int> stored = stored_axis(root, axis)) {
-    llvm::Value* first = l_.scalar(op(root).operands[static_cast<std::size_t>(1 + *stored)]);
-    llvm::Value* size = l_.extent(op(root).operands[0], *stored);
-    if (code_.range_of(first).low < 0) span.low = code_.max(span.low, code_.sub(code_.index(0), first));
-    if (code_.range_of(first).high + extent > code_.range_of(size).low) {
-      span.high = code_.min(span.high, code_.sub(size, first));
+  if (const std::optional<Stored> at = stored(root, axis)) {
+    if (code_.range_of(at->first).low < 0)
+      span.low = code_.max(span.low, code_.sub(code_.index(0), at->first));
+    if (code_.range_of(at->first).high + extent > code_.range_of(at->size).low) {
+      span.high = code_.min(span.high, code_.sub(at->size, at->first));
     }
   }
   return span;
@@ -62,10 +65,7 @@ Nest::Span Nest::live(const Root& root, int axis) const {
 
 // `i` is live: what it stores to is below the end of the view.
 void Nest::bound_index(const Root& root, int axis, llvm::Value* i) {
-  if (const std::optional<int> stored = stored_axis(root, axis)) {
-    llvm::Value* first = l_.scalar(op(root).operands[static_cast<std::size_t>(1 + *stored)]);
-    code_.set_below(code_.add(i, first), l_.extent(op(root).operands[0], *stored));
-  }
+  if (const std::optional<Stored> at = stored(root, axis)) code_.set_below(code_.add(i, at->first), at->size);
 }
 
 // Visits the conditions of every access that computing `value` at `at` makes.

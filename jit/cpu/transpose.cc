@@ -10,7 +10,6 @@
 
 #include "jit/cpu/code.h"
 #include "jit/cpu/widen.h"
-#include "jit/llvm/shared_functions.h"
 
 namespace kiln::jit::cpu {
 namespace {
@@ -39,7 +38,6 @@ llvm::Function* transpose_function(llvm::Module& module, DType from, DType to, i
       llvm::GlobalValue::InternalLinkage, symbol, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr(llvm::Attribute::NoInline);
-  function->addFnAttr(kSharedFunction);
   llvm::Value* const source = function->getArg(0);
   llvm::Value* const column_pitch = function->getArg(1);
   llvm::Value* const k = function->getArg(2);

@@ -1,5 +1,5 @@
-// Machine code of functions that many Kernels have in common: micro-kernels and transposes. Each is generated
-// once in a process; the Kernels that call it get a copy of its bytes, so that every object stands alone.
+// Machine code of functions that many Kernels have in common, the micro-kernels. Each is generated once in a
+// process; the Kernels that call it get a copy of its bytes, so that every object stands alone.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace kiln::jit {
 
-// Marks a function that refers to nothing but its arguments and intrinsics, so that its code can be copied.
+// Marks a function that refers to nothing but its arguments and intrinsics and needs no constants in memory,
+// so that its code can be copied.
 constexpr const char* kSharedFunction = "kiln-shared";
 
 struct SharedCode {
